@@ -138,9 +138,9 @@ class DelayDistribution:
         found = cls(knots, shares.round(_DECIMALS), names, k, len(seen.delay), mature)
         return found if as_of is None else replace(found, calendar=seen.calendar(as_of))
 
-    def curve(self, post_click: float) -> DelayCurve:
-        """The target's level, of what comes after the post-click window (seconds)."""
-        return DelayCurve(self.knots, self.shares[0], self.calendar, post_click)
+    def curve(self) -> DelayCurve:
+        """The target's level."""
+        return DelayCurve(self.knots, self.shares[0], self.calendar)
 
     def at_paces(self, weights: Floats) -> Self:
         """The distribution where each of `pccem.pace.PACES` has this weight, (p,)."""
@@ -253,6 +253,9 @@ def _recent(data: Mapping[str, Any], window: float) -> tuple[Calendar | None, Co
         return calendar, None
     if not isinstance(packed, dict):
         raise ValueError("delays: cohorts must be an object")
+    if "within" not in packed:
+        # Of an earlier version, which left out the conversions of the post-click window.
+        return calendar, None
     cohorts = Cohorts.from_dict(packed)
     if cohorts.window != window:
         raise ValueError(f"delays: cohorts: window = {cohorts.window}: must be {window}")

@@ -249,7 +249,7 @@ class _Labelled:
         parts = [live]
         if delays.cohorts is not None and delays.cohorts.post_click == post_click:
             parts.insert(0, delays.cohorts.before(int(live.numbers[0])))
-        pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(post_click), len(live))
+        pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(), len(live))
         places = live.places(self.clicked_at)
         return corrected(self.p, pace.rates, places), self._share(delays, (pace, places))
 

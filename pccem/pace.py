@@ -1,8 +1,8 @@
 """ConversionPace: whether more conversions come than was expected, or the same ones sooner.
 
-Both look alike on young clicks. What tells them apart are older clicks: where conversions only come
-faster, few are left to come later. So cohorts of clicks of the whole attribution window are held
-against what was expected of them at each age.
+Both look alike on clicks of one age. Where conversions only come faster, those within the
+post-click window grow most, and few are left to come later. So cohorts of clicks of the whole
+attribution window are held against what was expected of them at each age.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ PACES: Final[Floats] = np.exp(np.arange(-8, 9) * 0.2)
 
 _COHORTS: Final = 28
 _NARROWEST: Final = 6 * 3600.0
-_AGES: Final = 12
+_AGES: Final = 13
 _MOST_COHORTS: Final = 4096
 # Relative error of an expectation for reasons other than rate and pace, as that of the curve.
 _MISFIT: Final = 0.05
@@ -40,17 +40,15 @@ _POINTS: Final = (-0.67, 0.0, 0.67)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DelayCurve:
-    """A target's delays after the post-click window, at any pace, for a click of any moment.
+    """A target's delays, at any pace, for a click of any moment.
 
     knots, shares : (k,) of a `DelayDistribution`.
     calendar : None where every hour is as good as another.
-    post_click : seconds; sooner conversions are left out.
     """
 
     knots: Floats
     shares: Floats
     calendar: Calendar | None
-    post_click: float
 
     def at_paces(self, paces: Floats) -> Floats:
         """The shares at the knots, (p, k), if conversions come so many times faster."""
@@ -59,22 +57,18 @@ class DelayCurve:
         shares = np.interp(ages, self.knots, self.shares)
         return np.asarray(shares / shares[:, -1:])
 
-    def later(self, shares: Floats, clicked_at: float, ages: Floats) -> Floats:
-        """Share of the conversions after the post-click window that come by these ages, (p, a).
+    def by(self, shares: Floats, clicked_at: float, ages: Floats) -> Floats:
+        """Share of the conversions of clicks of one moment that come by these ages, (p, a).
 
         shares : (p, k) at the knots.
+        clicked_at, ages : epoch seconds; (a,) seconds, by 0 none has come.
         """
-        asked = np.append(self.post_click, ages)
-        left = np.clip(np.searchsorted(self.knots, asked, side="right") - 1, 0, len(self.knots) - 2)
+        left = np.clip(np.searchsorted(self.knots, ages, side="right") - 1, 0, len(self.knots) - 2)
         start = self.knots[left]
-        along = np.clip((asked - start) / (self.knots[left + 1] - start), 0.0, 1.0)
+        along = np.clip((ages - start) / (self.knots[left + 1] - start), 0.0, 1.0)
         tilted = tilted_shares(shares, self.knots, self.calendar, clicked_at)
         found = tilted[:, left] + (tilted[:, left + 1] - tilted[:, left]) * along
-        within, rest = found[:, :1], 1.0 - found[:, :1]
-        later = np.divide(
-            found[:, 1:] - within, rest, out=np.ones_like(ages + rest), where=rest > 0
-        )
-        return np.asarray(np.clip(later, 0.0, 1.0))
+        return np.asarray(np.where(ages > 0.0, found, 0.0))
 
 
 def tilted_shares(
@@ -94,15 +88,15 @@ def tilted_shares(
 class Cohorts:
     """Clicks by time: the conversions expected of each, and those seen, by age.
 
-    Conversions within the post-click window are left out. c cohorts in order of time.
+    c cohorts in order of time.
 
     window, post_click : seconds.
     numbers : (c,) time of the clicks over `width`, whole.
     clicked_at : (c,) mean time of the clicks, epoch seconds.
     spread : (c,) half the time that their clicks span.
     age : (c,) seconds from their mean time to the moment of knowing.
-    expected : (c,) sum of the clicks' probabilities.
-    seen : (c, 12) conversions between the ages of `edges`.
+    expected : (c,) sum of the clicks' probabilities of a conversion after the post-click window.
+    seen : (c, 13) conversions, those of the post-click window in front.
     """
 
     window: float
@@ -128,23 +122,24 @@ class Cohorts:
         window: float,
         post_click: float,
     ) -> Self:
-        """Those of n clicks: probability of a conversion after the post-click window, epoch
-        seconds, age in seconds, seconds to the conversion seen or nan."""
-        open_ = np.flatnonzero(~(delay < post_click))
+        """Those of n clicks: probability of a conversion after the post-click window (of those that
+        converted within it, anything), epoch seconds, age in seconds, seconds to the conversion
+        seen or nan."""
         numbers, rows = np.unique(
-            np.floor(clicked_at[open_] / _width(window)).astype(np.int64), return_inverse=True
+            np.floor(clicked_at / _width(window)).astype(np.int64), return_inverse=True
         )
-        n, times = len(numbers), clicked_at[open_]
+        n = len(numbers)
         counts = np.bincount(rows, minlength=n)
-        mean, ages = (np.bincount(rows, v, n) / counts for v in (times, age[open_]))
+        mean, ages = (np.bincount(rows, v, n) / counts for v in (clicked_at, age))
         first, last = np.full(n, np.inf), np.full(n, -np.inf)
-        np.minimum.at(first, rows, times)
-        np.maximum.at(last, rows, times)
-        came = np.flatnonzero(~np.isnan(delay[open_]))
-        bins = np.searchsorted(_edges(window, post_click), delay[open_][came], side="right") - 1
+        np.minimum.at(first, rows, clicked_at)
+        np.maximum.at(last, rows, clicked_at)
+        came = np.flatnonzero(~np.isnan(delay))
+        bins = np.searchsorted(_edges(window, post_click), delay[came], side="right") - 1
         cells = rows[came] * _AGES + np.clip(bins, 0, _AGES - 1)
         seen = np.bincount(cells, minlength=n * _AGES).reshape(n, _AGES).astype(np.float64)
-        expected = np.bincount(rows, p[open_], n).astype(np.float64)
+        open_ = ~(delay < post_click)
+        expected = np.bincount(rows[open_], p[open_], n).astype(np.float64)
         half = 0.5 * (last - first)
         # As they are stored, so that a training gives the same whether it was stored or not.
         means = (mean.round(1), half.round(1), ages.round(1), expected.round(3))
@@ -186,7 +181,8 @@ class Cohorts:
             "spread": self.spread.tolist(),
             "age": self.age.tolist(),
             "expected": self.expected.tolist(),
-            "seen": self.seen.tolist(),
+            "within": self.seen[:, 0].tolist(),
+            "seen": self.seen[:, 1:].tolist(),
         }
 
     @classmethod
@@ -194,12 +190,12 @@ class Cohorts:
         """The cohorts that `to_dict` wrote; ValueError on anything else."""
         try:
             numbers = np.array(data["numbers"], np.int64)
-            names = ("clicked_at", "spread", "age", "expected", "seen")
+            names = ("clicked_at", "spread", "age", "expected", "within", "seen")
             columns = [np.array(data[name], np.float64) for name in names]
             window, post_click = float(data["window"]), float(data["post_click"])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise ValueError("delays: cohorts must be tables of numbers") from None
-        shapes = [(len(numbers),)] * 4 + [(len(numbers), _AGES)]
+        shapes = [(len(numbers),)] * 5 + [(len(numbers), _AGES - 1)]
         if (
             numbers.ndim != 1
             or len(numbers) > _MOST_COHORTS
@@ -210,6 +206,7 @@ class Cohorts:
             raise ValueError(f"delays: cohorts: window = {window}, post_click = {post_click}")
         if not all((np.isfinite(column) & (column >= 0.0)).all() for column in columns):
             raise ValueError("delays: cohorts must be finite numbers from 0 up")
+        columns[-2:] = [np.column_stack(columns[-2:])]
         return cls(window, post_click, numbers, *columns)
 
 
@@ -219,16 +216,17 @@ def _width(window: float) -> float:
 
 
 def _edges(window: float, post_click: float) -> Floats:
-    """Ages at equal ratios from the post-click window to the end of the attribution window."""
+    """Ages from 0 to the end of the attribution window, at equal ratios behind the post-click
+    window, (14,)."""
     first = min(max(2.0 * post_click, 7200.0), 0.5 * (post_click + window))
-    return np.append(post_click, np.geomspace(first, window, _AGES))
+    return np.concatenate(([0.0, post_click], np.geomspace(first, window, _AGES - 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConversionPace:
     """What is believed of each of c cohorts.
 
-    rates : (c,) conversions over those expected of it, the geometric mean.
+    rates : (c,) later conversions over those expected of it, the geometric mean.
     weights : (c, p) of each of `PACES`, by the conversions that come at it; rows add up to 1.
     """
 
@@ -241,11 +239,13 @@ class ConversionPace:
 
         Rate and pace are a hidden Markov chain over the cohorts. Both drift, and seldom jump. A
         cohort's conversions at each age are negative binomial about rate x expected x share of the
-        age at the pace. The answer is exact on a grid, forward and backward.
+        age at the pace, that of the post-click window among them: where all come sooner, more come
+        within it, and fewer are left. The answer is exact on a grid, forward and backward.
 
         Source: Rabiner (1989), Proceedings of the IEEE 77, for the recursions.
         """
-        evidence = _evidence(cohorts, curve)
+        due, later = _due(cohorts, curve)
+        evidence = _evidence(cohorts, due)
         moves = [_moves(days) for days in cohorts.days.tolist()]
         beliefs = [_normalised(_first_belief(), evidence[0])]
         for (rate, pace), log_likelihood in zip(moves, evidence[1:], strict=True):
@@ -256,45 +256,58 @@ class ConversionPace:
             if place:
                 rate, pace = moves[place - 1]
                 ahead = rate.T @ _normalised(ahead, evidence[place]) @ pace
-        return cls(*_means(np.stack(found[::-1])))
+        return cls(*_means(np.stack(found[::-1]), later[-newest:]))
 
 
-def _means(beliefs: Floats) -> tuple[Floats, Floats]:
+def _means(beliefs: Floats, later: Floats) -> tuple[Floats, Floats]:
     beliefs = beliefs / beliefs.sum(axis=(1, 2), keepdims=True)
     by_pace = np.einsum("crp,r->cp", beliefs, RATES)
     # Nearly the median: in a plain mean a jump up weighs more than a jump down.
-    rates = np.exp(np.einsum("crp,r->c", beliefs, np.log(RATES)))
-    return rates, by_pace / by_pace.sum(axis=1, keepdims=True)
+    logs = np.einsum("crp,r->c", beliefs, np.log(RATES))
+    logs += np.einsum("crp,cp->c", beliefs, np.log(later))
+    return np.exp(logs), by_pace / by_pace.sum(axis=1, keepdims=True)
 
 
-def _evidence(cohorts: Cohorts, curve: DelayCurve) -> Floats:
+def _evidence(cohorts: Cohorts, due: Floats) -> Floats:
     """Log-likelihood of each cohort, (c, r, p), but for what does not depend on rate and pace."""
-    due = np.maximum(_due(cohorts, curve), 1e-9)
-    shape = _MISFIT**-2.0
-    seen = cohorts.seen
+    due, seen = np.maximum(due, 1e-9), cohorts.seen
+    shapes = _shapes(cohorts.expected, due[:, len(PACES) // 2, 0])
     found: Floats = np.einsum("ca,cpa->cp", seen, np.log(due))[:, None, :]
     found = found + (seen.sum(axis=1)[:, None] * np.log(RATES))[:, :, None]
     for age in range(_AGES):
+        shape = shapes[:, age, None, None]
         means = np.log1p(RATES[None, :, None] * due[:, None, :, age] / shape)
-        found -= (shape + seen[:, age])[:, None, None] * means
+        found -= (shape + seen[:, age, None, None]) * means
     return found
 
 
-def _due(cohorts: Cohorts, curve: DelayCurve) -> Floats:
-    """Conversions expected by age at each pace and the rate 1, (c, p, a)."""
-    shares, edges = curve.at_paces(PACES), _edges(cohorts.window, cohorts.post_click)
-    usual = curve.at_paces(np.ones(1))
-    due = np.zeros((len(cohorts), len(PACES), _AGES))
+def _shapes(expected: Floats, within: Floats) -> Floats:
+    """Of the negative binomials by age, (c, a), from the conversions expected after the post-click
+    window and within it, (c,)."""
+    shapes = np.full((len(expected), _AGES), _MISFIT**-2.0)
+    # What is known is how many come later. If nearly all come within the window, an error of the
+    # share that does is a far greater one of the few that do not.
+    shapes[:, 0] *= (np.maximum(expected, 1e-9) / (expected + within + 1e-9)) ** 2
+    return shapes
+
+
+def _due(cohorts: Cohorts, curve: DelayCurve) -> tuple[Floats, Floats]:
+    """Conversions expected by age at each pace and the rate 1, (c, p, a); and how many come after
+    the post-click window at each pace, over those at the usual one, (c, p)."""
+    usual, edges = curve.at_paces(np.ones(1)), _edges(cohorts.window, cohorts.post_click)
+    shares = (1.0 - _STEADY) * curve.at_paces(PACES) + _STEADY * usual
+    mixed = np.concatenate((shares, usual))
+    due, later = np.zeros((len(cohorts), len(PACES), _AGES)), np.zeros((len(cohorts), len(PACES)))
     for place in range(len(cohorts)):
         for point in _POINTS:
             moved = point * cohorts.spread[place]
             clicked, age = cohorts.clicked_at[place] + moved, cohorts.age[place] - moved
-            ages = np.clip(edges, 0.0, max(age, 0.0))
-            mixed = np.concatenate((shares, usual))
-            later = curve.later(mixed, clicked, ages)
-            later = (1.0 - _STEADY) * later[:-1] + _STEADY * later[-1:]
-            due[place] += np.diff(later, axis=1) / len(_POINTS)
-    return due * cohorts.expected[:, None, None]
+            ages = np.append(np.clip(edges, 0.0, max(age, 0.0)), cohorts.post_click)
+            by = curve.by(mixed, clicked, ages)
+            rest = np.maximum(1.0 - by[:, -1], 1e-6)
+            due[place] += np.diff(by[:-1, :-1], axis=1) / rest[-1] / len(_POINTS)
+            later[place] += rest[:-1] / rest[-1] / len(_POINTS)
+    return due * cohorts.expected[:, None, None], later
 
 
 def _first_belief() -> Floats:

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from pccem import Attribution, Cohorts, DelayDistribution, LabelRules, attribute, label
 from pccem.arrays import Floats
+from pccem.pace import ConversionPace, DelayCurve
 
 HOUR, DAY, WINDOW = 3600.0, 86_400.0, 7 * 86_400.0
 NOW = 20_000 * DAY
@@ -82,6 +85,20 @@ def test_more_is_not_taken_for_faster() -> None:
     assert Stream.draw(4 * DAY, more=2.2).ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
+@pytest.mark.parametrize(("pace", "more"), [(3.0, 1.0), (4.0, 1.0), (1.0, 1.5)])
+def test_a_day_on_the_post_click_window_tells_faster_from_more(pace: float, more: float) -> None:
+    """Clicks of a day show a few hours of delays: what came within the window tells most."""
+    stream = Stream.draw(DAY, pace=pace, more=more)
+
+    assert stream.ratio(told=True) == pytest.approx(1.0, abs=0.06)
+
+
+@settings(max_examples=10)
+@given(st.floats(0.5, 4.0), st.floats(0.6, 2.0))
+def test_any_rate_and_pace_are_told_after_days(pace: float, more: float) -> None:
+    assert Stream.draw(4 * DAY, pace=pace, more=more).ratio(told=True) == pytest.approx(1, abs=0.1)
+
+
 def test_where_nothing_changes_nothing_is_corrected() -> None:
     assert Stream.draw(0.0).ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
@@ -97,11 +114,53 @@ def test_cohorts_come_back_out_of_json() -> None:
     assert back.cohorts.seen.sum() == delays.cohorts.seen.sum() > 0
 
 
+def test_cohorts_of_an_earlier_version_are_left_out() -> None:
+    """They do not know the conversions of the post-click window."""
+    data: dict[str, Any] = Stream.draw(0.0, n=50_000).delays().to_dict()
+    del data["cohorts"]["within"]
+
+    back = DelayDistribution.from_dict(data)
+
+    assert back.cohorts is None
+    assert back.shares.tolist() == data["shares"]
+
+
+CLICKS = st.tuples(
+    st.floats(0.0, 1.0), st.floats(0.0, WINDOW), st.none() | st.floats(0.0, 1.0, exclude_max=True)
+)
+
+
+@given(
+    st.lists(CLICKS, min_size=1, max_size=30), st.sampled_from([0.0, HOUR, DAY]), st.floats(0, 1)
+)
+@example([(1.0, 2 * HOUR, 0.5)], HOUR, 1.0)
+@example([(0.0, 2 * HOUR, 0.0)], 0.0, 0.0)
+def test_any_cohorts_count_each_conversion_once_and_give_a_belief(
+    clicks: list[tuple[float, float, float | None]], post_click: float, within: float
+) -> None:
+    """Whatever share of all comes within the window, all of them even; ages younger than it."""
+    p, age = np.array([each[:2] for each in clicks]).T
+    delay = np.array([np.nan if at is None else at for *_, at in clicks]) * age
+    cohorts = Cohorts.of(p, NOW - age, age, delay, window=WINDOW, post_click=post_click)
+    knots = np.array([0.0, HOUR, DAY, WINDOW])
+    curve = DelayCurve(knots, np.array([0.1 * within, within, within, 1.0]), None)
+
+    found = ConversionPace.of(cohorts, curve, len(cohorts))
+
+    assert cohorts.seen.sum() == np.count_nonzero(~np.isnan(delay))
+    assert cohorts.seen[:, 0].sum() == np.count_nonzero(delay < post_click)
+    assert cohorts.expected.sum() == pytest.approx(p[~(delay < post_click)].sum(), abs=0.1)
+    assert np.isfinite(found.rates).all()
+    assert (found.rates > 0.0).all()
+    assert found.weights.sum(axis=1) == pytest.approx(np.ones(len(cohorts)))
+
+
 @pytest.mark.parametrize(
     ("broken", "told"),
     [
         ({"seen": [[1.0]]}, "one row each"),
         ({"expected": "many"}, "tables of numbers"),
+        ({"within": [1.0]}, "one row each"),
         ({"age": [-1.0]}, "one row each|from 0 up"),
         ({"window": 60.0}, "post_click"),
         ({"window": 2 * WINDOW}, "must be 604800"),
