@@ -32,6 +32,7 @@ from app.storage.clicks import ClickEvents, ClickRules, Refusal, StoreRefusal
 from app.storage.errors import IdempotencyConflict, NotReplicated, StorageUnavailable
 from app.storage.event_columns import LogEntry, hash_ids, pack_hashes, pack_ids
 from app.storage.ids import IdFilters, IdLife
+from app.storage.integrity.damage import is_damage
 from app.storage.keys import TargetHour
 from app.storage.redis.client import (
     AsyncStore,
@@ -185,16 +186,25 @@ class EventLog:
         if not len(batch):
             return Appended(0, 0)
         if idempotency_key is None and self._is_few(batch):
-            return await self._with_others(batch)
-        request = partial(self._request, key=idempotency_key, fingerprint=fingerprint)
-        home, *others = self._parts(batch, idempotency_key)
+            turn = self._open_turn(batch)
+            try:
+                return await turn.add(batch)
+            except StorageUnavailable as error:
+                # Nothing is stored, and what is damaged may be of another request.
+                if len(turn.waiting) == 1 or not is_damage(error.__cause__):
+                    raise
+        return await self._stored_alone(batch, idempotency_key, fingerprint)
+
+    async def _stored_alone(self, batch: EventBatch, key: str | None, fingerprint: str) -> Appended:
+        request = partial(self._request, key=key, fingerprint=fingerprint)
+        home, *others = self._parts(batch, key)
         # A key of another request is met before anything is stored.
         outcomes = [await self._stored(home, request)]
         if others:
             found = (self._stored(part, request) for part in others)
             outcomes += _all_or_raise(await gather(*found, return_exceptions=True))
         if any(outcome.status == _CONFLICT for outcome in outcomes):
-            raise IdempotencyConflict(idempotency_key or "")
+            raise IdempotencyConflict(key or "")
         refused = [each for outcome in outcomes for each in outcome.refused]
         refusals = await to_thread(_refused, batch, refused) if refused else ()
         if all(outcome.status == _REPLAYED for outcome in outcomes):
@@ -208,14 +218,14 @@ class EventLog:
     def _is_few(self, batch: EventBatch) -> bool:
         return self._cluster is None and len(batch) <= _FEW and batch.may_be_joined
 
-    def _with_others(self, batch: EventBatch) -> "Future[Appended]":
+    def _open_turn(self, batch: EventBatch) -> _Turn:
         turn = self._turn
         if turn is None or not turn.takes(batch):
             turn = self._turn = _Turn()
             storing = get_running_loop().create_task(self._store(turn))
             self._storing.add(storing)
             storing.add_done_callback(partial(self._end, turn))
-        return turn.add(batch)
+        return turn
 
     async def _store(self, turn: _Turn) -> Mapping[TargetHour, Set[bytes]]:
         """Stores what has come until the task's first step, after those that were before it in the

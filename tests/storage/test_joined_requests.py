@@ -194,6 +194,28 @@ def test_a_store_that_is_away_fails_all_of_them(impressions: Impressions) -> Non
     assert all(isinstance(answer, StorageUnavailable) for answer in asyncio.run(send()))
 
 
+def test_what_is_damaged_fails_only_who_needs_it(
+    redis_url: str, redis_client: redis.Redis, store: BinsStore
+) -> None:
+    damaged, whole = (batch_of([(0, name, 1)]) for name in "ab")
+    (entry,) = damaged.entries()
+    redis_client.set(entry.log.log, "no list")
+
+    async def send() -> list[Appended | BaseException]:
+        async with open_async_redis(redis_url) as client:
+            log = EventLog(client, TTL_SECONDS)
+            requests = map(log.append, (damaged, whole))
+            return await asyncio.gather(*requests, return_exceptions=True)
+
+    failed, stored = asyncio.run(send())
+
+    assert isinstance(failed, StorageUnavailable)
+    assert "WRONGTYPE" in str(failed)
+    assert stored == Appended(1, 0)
+    redis_client.delete(entry.log.log)
+    assert store.fold() == 1
+
+
 def test_the_end_of_the_service_leaves_nobody_waiting(
     redis_url: str, impressions: Impressions
 ) -> None:
