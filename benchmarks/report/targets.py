@@ -209,6 +209,13 @@ TARGETS = (
         for kind in ("impressions", "ids and clicks")
     ),
     Target(
+        "ingest over HTTP in batches of 10, impressions, server and Redis on one core",
+        60_000,
+        "events/s",
+        _cell("ingest", "over HTTP: sirocco, impressions, batch of 10", "events/s of a core"),
+        at_least=True,
+    ),
+    Target(
         "post-click model: scoring on one core",
         200_000,
         "clicks/s",
