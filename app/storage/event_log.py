@@ -6,8 +6,8 @@ stores all of it or nothing. In a cluster each shard is a part of the request, s
 its own under the request's idempotency key, or known by its ids: a request that failed half-way is
 completed when it is sent again, and is acknowledged once all of it is stored.
 
-Small requests that come in one turn of the event loop are stored by one script, and each is told
-what became of its own events: to store ten costs little more than to store one.
+Small requests that come in one turn of the event loop are stored by one script (group commit): what
+a script costs is paid once for all of them, and each is told what became of its own events.
 """
 
 import time
@@ -54,7 +54,7 @@ _MANY: Final = 32
 
 _VERY_MANY: Final = 1000
 """From so many events on, they are packed in a thread."""
-_FEW: Final = 128
+_SMALL: Final = 128
 """Up to so many events, a request is stored together with others of its turn."""
 
 _Arguments = list[str | bytes | int]
@@ -185,7 +185,7 @@ class EventLog:
         _check_key(idempotency_key)
         if not len(batch):
             return Appended(0, 0)
-        if idempotency_key is None and self._is_few(batch):
+        if idempotency_key is None and self._is_small(batch):
             turn = self._open_turn(batch)
             try:
                 return await turn.add(batch)
@@ -215,8 +215,8 @@ class EventLog:
             duplicates += part.events - len(outcome.refused) if replayed else outcome.duplicates
         return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
 
-    def _is_few(self, batch: EventBatch) -> bool:
-        return self._cluster is None and len(batch) <= _FEW and batch.may_be_joined
+    def _is_small(self, batch: EventBatch) -> bool:
+        return self._cluster is None and len(batch) <= _SMALL and batch.may_be_joined
 
     def _open_turn(self, batch: EventBatch) -> _Turn:
         turn = self._turn

@@ -2,7 +2,7 @@
 
 import mmap
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -118,13 +118,13 @@ def _keep(block: mmap.mmap) -> None:
             _spare.popleft()
 
 
-def _bytes(blocks: Collection[mmap.mmap]) -> int:
-    # A copy, since another thread may change them meanwhile.
-    return sum(map(len, tuple(blocks)))
+def _bytes(blocks: set[mmap.mmap] | deque[mmap.mmap]) -> int:
+    # Another thread may change them meanwhile, and a collection even while a tuple is made.
+    return sum(map(len, blocks.copy()))
 
 
 def _taken(size: int) -> mmap.mmap | None:
-    for block in tuple(_spare):
+    for block in _spare.copy():
         if size <= len(block) - HUGE_PAGE <= 2 * size:
             # Another thread may have been faster.
             with suppress(ValueError):

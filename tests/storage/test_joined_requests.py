@@ -17,7 +17,7 @@ from app.storage import (
     open_async_redis,
 )
 from app.storage.blocks import Terms
-from app.storage.event_log import _FEW
+from app.storage.event_log import _SMALL
 from app.storage.ids import IdPacker
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Impressions
@@ -147,15 +147,15 @@ def test_what_shares_an_id_a_large_request_and_one_with_a_key_are_stored_apart(
         async with open_async_redis(redis_url) as client:
             log = EventLog(client, TTL_SECONDS)
             small = [impressions(5), impressions(5, "e"), impressions(6, "e")]
-            large = impressions(_FEW + 1, "f")
+            large = impressions(_SMALL + 1, "f")
             keyed = log.append(impressions(3), "key", "print")
             return await asyncio.gather(*map(log.append, small), log.append(large), keyed)
 
     answers = asyncio.run(send())
 
-    assert sum(answer.accepted for answer in answers) == 5 + 6 + _FEW + 1 + 3
+    assert sum(answer.accepted for answer in answers) == 5 + 6 + _SMALL + 1 + 3
     assert scripts(redis_client) == before + 4
-    assert store.fold() == 5 + 6 + _FEW + 1 + 3
+    assert store.fold() == 5 + 6 + _SMALL + 1 + 3
 
 
 def test_a_turn_has_a_bound(
