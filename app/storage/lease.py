@@ -1,4 +1,5 @@
-"""Leases with fencing numbers that grow with every grant, and the worker's heartbeat."""
+"""Leases with fencing numbers that grow with every grant, the share of work that each of several
+workers has by them, and the worker's heartbeat."""
 
 import logging
 import re
@@ -77,6 +78,38 @@ class Lease:
         if self._token is not None:
             self._release(keys=[keys.lease(self._name)], args=[self._token.value])
             self._token = None
+
+
+class ShardShare:
+    """Divides the shards among those who take part, by leases of as many places as shards at most.
+
+    Whoever dies keeps its share until its place runs out, and while somebody comes or goes two may
+    hold the same shards, or none: only for work that any number may do at once, and later.
+    """
+
+    def __init__(self, client: redis.Redis, name: str, holder: str, ttl: float) -> None:
+        self._client = client
+        self._places = [f"{name}-{place}" for place in range(keys.SHARDS)]
+        self._leases = [Lease(client, place, holder, ttl) for place in self._places]
+        self._place: int | None = None
+
+    @reaching_the_store()
+    def take(self) -> range:
+        """Take part for another ttl; the shards that are its own, none where others have all."""
+        if self._place is None or not self._leases[self._place].renew():
+            free = (place for place, lease in enumerate(self._leases) if lease.acquire())
+            self._place = next(free, None)
+        if self._place is None:
+            return range(0)
+        held = self._client.mget([keys.lease(place) for place in self._places])
+        taken = [place for place, holder in enumerate(held) if holder is not None]
+        return range(taken.index(self._place), keys.SHARDS, len(taken))
+
+    def leave(self) -> None:
+        """Leave its share to the others."""
+        if self._place is not None:
+            self._leases[self._place].release()
+            self._place = None
 
 
 class Heartbeat:

@@ -1,4 +1,8 @@
-"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat."""
+"""The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat.
+
+Workers that wait for the lease fold their share of the logs, and all of them while its holder
+refits or trains.
+"""
 
 import logging
 import os
@@ -21,7 +25,7 @@ from app.storage.ids import IdPacker
 from app.storage.integrity.damage import Damage, Damaged, is_damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
-from app.storage.lease import Heartbeat, Lease
+from app.storage.lease import Heartbeat, Lease, ShardShare
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
 from app.storage.statistics.breakdowns import DeclaredFields
@@ -77,13 +81,15 @@ class LeaseKeeper:
 
 _log = logging.getLogger(__name__)
 
-LEASE = "worker"
+LEASE, FOLDS = "worker", "folds"
 TRAIN, APPROVE, REJECT = "train", "approve", "reject"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS_PER_HOUR
 _PACK_SECONDS = 60.0
 _LOOK_SECONDS = 60.0
+# Folds that may be missed before others take over a share.
+_FOLDS_MISSED = 3
 
 
 def run_worker(settings: Settings, redis_url: str) -> None:
@@ -118,6 +124,8 @@ class Worker:
         self._holder = holder
         self._watch = StoreWatch.of(settings, client)
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
+        share_seconds = max(settings.lease_seconds, _FOLDS_MISSED * settings.fold_seconds)
+        self._share = ShardShare(client, FOLDS, holder, share_seconds)
         self._bins = BinsStore(
             client,
             settings.ttl_seconds,
@@ -168,10 +176,13 @@ class Worker:
                 stop.wait(_AWAY_SECONDS)
             except LeaseLost:
                 _log.warning("another worker has taken over")
+        with suppress(StorageUnavailable):
+            self._share.leave()
 
     def _wait_and_work(self, stop: Event) -> None:
         if not self._lease.acquire():
-            stop.wait(self._settings.lease_seconds / 3)
+            self._fold_own_share()
+            stop.wait(min(self._settings.lease_seconds / 3, self._settings.fold_seconds))
             return
         _log.info("holding the lease as %s", self._holder)
         self._jobs.requeue_running()
@@ -293,6 +304,7 @@ class Worker:
             self._progress(Step(phase, done + share * of_target))
 
         try:
+            self._share.leave()
             with self._tracer.operation("training", target=target, as_of=as_of):
                 advance("closing clicks", 0.0)
                 self._delayed.prepare(self._now(), as_of)
@@ -328,6 +340,7 @@ class Worker:
 
     def _refit(self, request: Request) -> dict[str, Any]:
         try:
+            self._share.leave()
             with self._tracer.operation("refit", as_of=request.as_of):
                 report = self._refitter.run(request, self._lease.token, self._now)
         except Exception:
@@ -349,13 +362,19 @@ class Worker:
         return result
 
     def _fold_now_and_then(self) -> None:
-        if abs(self._now() - self._folded_at) >= self._settings.fold_seconds:
-            self._bins.fold()
+        if self._fold_own_share():
             self._close()
             self._watch_canaries()
             self._look_for_lost_names()
-            self._folded_at = self._now()
             self._beat()
+
+    def _fold_own_share(self) -> bool:
+        """Whether it was due."""
+        if abs(self._now() - self._folded_at) < self._settings.fold_seconds:
+            return False
+        self._bins.fold(self._share.take())
+        self._folded_at = self._now()
+        return True
 
     def _look_for_pushes(self) -> None:
         """Refit a target at once whose scores another model makes; in event time only jobs do."""

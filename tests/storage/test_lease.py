@@ -7,7 +7,9 @@ import pytest
 import redis
 
 from app.storage import Lease, LeaseLost, open_redis
+from app.storage.keys import SHARDS
 from app.storage.keys import lease as key_of
+from app.storage.lease import ShardShare
 
 NAME = "refit"
 SECONDS = 60.0
@@ -136,3 +138,47 @@ def test_a_stale_holder_does_not_release_the_lease_of_another(redis_client: redi
     old.release()
 
     assert new.renew() is True
+
+
+def share(client: redis.Redis, holder: str, ttl: float = SECONDS) -> ShardShare:
+    return ShardShare(client, NAME, holder, ttl)
+
+
+def test_shards_are_divided_among_those_who_take_part(redis_client: redis.Redis) -> None:
+    """Whoever comes last finds all others; these find it the next time that they take."""
+    several = [share(redis_client, str(number)) for number in range(3)]
+    alone = several[0].take()
+    for other in several:
+        other.take()
+    parts = [set(one.take()) for one in several]
+    several[1].leave()
+    several[1].leave()
+    left = [set(one.take()) for one in (several[0], several[2])]
+
+    every = set(range(SHARDS))
+    assert set(alone) == every
+    assert sorted(map(len, parts)) == [5, 5, 6]
+    assert sorted(map(len, left)) == [8, 8]
+    assert (set().union(*parts), set().union(*left)) == (every, every)
+
+
+def test_no_more_take_part_than_there_are_shards(redis_client: redis.Redis) -> None:
+    several = [share(redis_client, str(number)) for number in range(SHARDS + 1)]
+    for one in several:
+        one.take()
+
+    assert [len(one.take()) for one in several] == [1] * SHARDS + [0]
+    several[3].leave()
+    assert len(several[-1].take()) == 1
+
+
+def test_the_share_of_who_is_silent_falls_to_the_others(redis_client: redis.Redis) -> None:
+    silent, alive = share(redis_client, "a", 0.2), share(redis_client, "b")
+    silent.take()
+    assert len(alive.take()) == SHARDS / 2
+
+    deadline = time.monotonic() + 30.0
+    while len(alive.take()) < SHARDS:
+        assert time.monotonic() < deadline, "the place did not run out"
+        time.sleep(0.005)
+    assert len(silent.take()) == SHARDS / 2

@@ -12,7 +12,7 @@ import pytest
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions, open_redis
-from app.storage.keys import TargetHour, shard_of
+from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker import refit
 from app.worker.loop import LEASE, Worker
 from tests.worker.conftest import HOUR, Clock
@@ -151,6 +151,66 @@ def test_events_are_folded_now_and_then_without_a_refit(
     worker.step()
 
     assert BinsStore(redis_client, 60).hour("click", HOUR).total().total_count == 900
+
+
+def test_who_waits_for_the_lease_folds_while_its_holder_refits(
+    worker, settings, clock, redis_client, append_log, outcomes
+):
+    """A refit may take minutes: what comes meanwhile is folded, once, and it ends as usual."""
+    append_log(outcomes(hours=1))
+    begun, go_on = Event(), Event()
+
+    def stand_still(step):
+        if step.phase.startswith("fitting"):
+            begun.set()
+            go_on.wait(60)
+
+    def folded():
+        return BinsStore(redis_client, 60).hour("click", HOUR).total().total_count
+
+    worker._refitter.advance = stand_still
+    clock.seconds = (HOUR + 1.5) * SECONDS
+    refit = Thread(target=worker.step)
+    refit.start()
+    try:
+        assert begun.wait(60)
+        append_log(outcomes(hours=1, seed=2))
+        before, standby = folded(), Worker(settings, redis_client, clock, "standby")
+        stop = Event()
+        stop.set()
+        standby._wait_and_work(stop)
+        meanwhile = folded()
+    finally:
+        go_on.set()
+        refit.join(60)
+
+    assert (before, meanwhile) == (900, 1800)
+    assert not refit.is_alive()
+    assert as_of_hours(redis_client)[-1] == 1
+    worker.step()
+    assert folded() == 1800
+
+
+def test_workers_fold_shares_that_are_everything_together(
+    worker, settings, clock, redis_client, append_log, outcomes
+):
+    """Each of two has half of the shards, whichever of them works."""
+    standby, wanted = Worker(settings, redis_client, clock, "standby"), Event()
+    wanted.set()
+    shares = [[], []]
+    for number, one in enumerate((worker, standby)):
+        one._bins.fold = shares[number].append
+    for _ in range(2):
+        clock.seconds += 1
+        worker._fold_own_share()
+        standby._wait_and_work(wanted)
+    standby.run(wanted)
+    clock.seconds += 1
+    worker._fold_own_share()
+
+    assert sorted([*shares[0][1], *shares[1][1]]) == [*range(SHARDS)]
+    assert (len(shares[0][1]), len(shares[1][1])) == (SHARDS / 2, SHARDS / 2)
+    assert len(shares[0][2]) == SHARDS
 
 
 def test_a_store_that_is_away_is_waited_for(redis_client, settings, clock):
