@@ -56,7 +56,8 @@ UNSAFE: Final = {
 _FULL: Final = 0.9
 _KNOWN: Final = {
     "role": "its role",
-    "redis_mode": "whether it is in a cluster",
+    # Valkey has another name for the mode.
+    "cluster_enabled": "whether it is in a cluster",
     "maxmemory_policy": "its eviction policy",
     "aof_enabled": "its persistence",
 }
@@ -98,7 +99,7 @@ class StoreCondition:
         persists = info.get("aof_enabled", 1) == 1 and self._appendfsync != "no"
         found = {
             StoreDanger.REPLICA: info.get("role") == "slave",
-            StoreDanger.CLUSTER: info.get("redis_mode") == "cluster" and not self._of_cluster,
+            StoreDanger.CLUSTER: info.get("cluster_enabled") == 1 and not self._of_cluster,
             StoreDanger.EVICTS: policy != "noeviction",
             StoreDanger.VOLATILE: not (persists or allow_volatile),
             StoreDanger.NEARLY_FULL: limit > 0 and info.get("used_memory", 0) > _FULL * limit,

@@ -44,6 +44,14 @@ def test_what_a_managed_server_does_not_say_is_no_danger() -> None:
         assert len(condition.unknown) == 4
 
 
+def test_a_node_of_a_cluster_is_known_where_the_mode_has_another_name() -> None:
+    """As Valkey 8 says it."""
+    info = {"role": "master", "server_mode": "cluster", "cluster_enabled": 1}
+
+    assert StoreCondition(info, "everysec").dangers() == (StoreDanger.CLUSTER,)
+    assert StoreCondition(info | {"cluster_enabled": 0}, "everysec").dangers() == ()
+
+
 @pytest.fixture
 def watch(redis_client: redis.Redis) -> tuple[StoreWatch, list[float]]:
     """Of an empty server, and the time it is."""

@@ -135,6 +135,15 @@ class SlotMap:
         self._nodes = list(known)
 
 
+class _NoConnections(redis.ConnectionPool):
+    """Where redis-py looks for encodings. What would connect by it has not been sent where its keys
+    are, and must not find a server on the usual port instead."""
+
+    def get_connection(self, *_: object, **__: object) -> Any:
+        """Raises."""
+        raise NotImplementedError("a command of a cluster that has no server")
+
+
 class ClusterRedis(redis.Redis):
     """Looks like the client of one server: commands, pipelines and scripts go where their keys are.
 
@@ -145,8 +154,7 @@ class ClusterRedis(redis.Redis):
     def __init__(
         self, address: StoreAddress, open_server: Callable[[str], redis.Redis], timeout: float
     ) -> None:
-        # The pool connects to nobody: it is where redis-py looks for encodings.
-        super().__init__(connection_pool=redis.ConnectionPool())
+        super().__init__(connection_pool=_NoConnections())
         self.slots = SlotMap(address, open_server)
         self._address = address
         self._open = open_server
@@ -188,6 +196,14 @@ class ClusterRedis(redis.Redis):
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Pipeline:
         """As that of one server."""
         return _ClusterPipeline(self, transaction)
+
+    def transaction(self, func: Callable[..., Any], *watches: Any, **options: Any) -> Any:
+        """As that of one server, of keys of one slot, of which it watches one at least."""
+
+        def run(server: redis.Redis) -> Any:
+            return server.transaction(func, *watches, **options)
+
+        return self._routed(_key_of(("WATCH", *watches)), run)
 
     def pubsub(self, **options: Any) -> PubSub:
         """Channels are heard on every node: this one listens where versions are published."""
