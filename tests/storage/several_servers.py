@@ -68,6 +68,10 @@ class Node:
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
 
+    def thaw(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
@@ -92,6 +96,11 @@ class Cluster:
                         return next(one for one in self.nodes if one.port == master[1])
         raise AssertionError("nobody knows the slots")
 
+    def replica_of(self, master: Node) -> Node:
+        """Who follows it."""
+        followers = (node for node in self.nodes if _followed_by(node) == master.port)
+        return next(followers)
+
     def wait_until_whole(self) -> None:
         """Each node that runs sees all slots served, and each master has its replica."""
         for node in self.nodes:
@@ -101,6 +110,11 @@ class Cluster:
         for node in self.nodes:
             if node.client.info("replication")["role"] == "master":
                 node.client.flushall()
+
+
+def _followed_by(node: Node) -> int | None:
+    replication = node.client.info("replication")
+    return replication["master_port"] if replication["role"] == "slave" else None
 
 
 def _is_whole(node: Node) -> bool:

@@ -287,6 +287,35 @@ def test_a_master_that_is_killed_loses_and_doubles_nothing(
     under_traffic(running, served, kill_and_restart)
 
 
+def test_nothing_is_lost_with_a_replica_that_lagged_and_is_promoted(
+    running: Cluster, served: redis.Redis
+) -> None:
+    """With WAIT nothing is acknowledged that it has not got, without everything is."""
+    key = keys.logs(5)
+    later = EventBatch()
+    later.add("click", HOUR + 1, "c-0", 0.5, 1.0, 0.0)
+
+    def lag_and_take_over(sender: Sender) -> None:
+        some_more(sender)
+        master = running.master_of(key)
+        replica = running.replica_of(master)
+        replica.freeze()
+        try:
+            time.sleep(1.0)
+            before = sender.acknowledged
+            time.sleep(1.0)
+            # A request has ids of many shards, hardly ever all of those whose replicas follow.
+            assert sender.acknowledged - before < 5
+            assert append(running.url, *[(later,)] * keys.SHARDS) == [Appended(1, 0)] * keys.SHARDS
+            master.kill()
+        finally:
+            replica.thaw()
+        until(lambda: running.master_of(key) is replica, "the replica took over")
+        master.start()
+
+    under_traffic(running, served, lag_and_take_over)
+
+
 @pytest.mark.parametrize("shard", [3, 12])
 def test_a_slot_that_moves_loses_and_doubles_nothing(
     shard: int, running: Cluster, served: redis.Redis
