@@ -102,7 +102,11 @@ def test_a_refit_that_is_cancelled_publishes_nothing_and_the_next_goes_well(
     clock.seconds = (HOUR - 0.5) * SECONDS
 
     with monkeypatch.context() as patched:
-        patched.setattr(BinsStore, "fold", lambda bins: jobs.cancel(job.id, 1.0) and fold(bins))
+        patched.setattr(
+            BinsStore,
+            "fold",
+            lambda bins, *shards: jobs.cancel(job.id, 1.0) and fold(bins, *shards),
+        )
         worker.step()
     ended, published = jobs.get(job.id), versions.history()
     after = jobs.submit("refit", request, clock())
@@ -140,14 +144,14 @@ def test_the_worker_gives_signs_of_life_while_a_step_takes_its_time(
     Jobs(redis_client).submit("retrain", {"as_of": HOUR * SECONDS}, clock())
     heartbeat, fold, stop, seen = Heartbeat(redis_client, 60), BinsStore.fold, Event(), []
 
-    def slow(bins):
+    def slow(bins, *shards):
         redis_client.delete(keys.HEARTBEAT)
         try:
             wait_for(heartbeat.read)
             seen.append(heartbeat.read()["phase"])
         finally:
             stop.set()
-        return fold(bins)
+        return fold(bins, *shards)
 
     monkeypatch.setattr(BinsStore, "fold", slow)
     worker.run(stop)
