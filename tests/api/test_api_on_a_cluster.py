@@ -12,7 +12,7 @@ from tests.api.furnished import BUSY, HOURS, furnish
 from tests.api.running_service import RunningService, eventually, serving
 from tests.storage.several_servers import cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 OTHERS = 100
 JSON_LINES = {"content-type": "application/x-ndjson"}

@@ -95,7 +95,7 @@ class World:
         return f"from {first}", requests(self.random, told)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_whoever_dies_everything_acknowledged_counts_once(tmp_path: Path) -> None:
     options = {"post_click_minutes": 1, "refit_delay_seconds": 0}
     with mortal_service(tmp_path, 2, **options) as service:

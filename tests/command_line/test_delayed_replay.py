@@ -41,7 +41,7 @@ def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("four_hours")
 def test_the_service_and_the_backtest_are_one_code(tmp_path: Path) -> None:
     """Every probability that the service gave is that of the backtest. At the first midnight there

@@ -183,7 +183,7 @@ def write_parts(here: Path, there: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "command",
     ["evaluate {} --json", "backtest {} --window 1h --json"],
@@ -198,7 +198,7 @@ def test_a_log_in_a_store_is_that_on_the_disk(both: Path, command: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_lake_may_be_in_a_store(both: Path, store: str) -> None:
     """Its bins are those of the disk, and maps are made of them and put there."""
     line = "lake bins {}log --output {}lake --processes {} --json"
@@ -250,7 +250,7 @@ def options() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_google_s_store_is_read_and_written_like_a_disk(tmp_path: Path, options: str) -> None:
     """Logs, a lake and the click log."""
     store = "gs://anonymous@bucket/"

@@ -96,7 +96,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
         assert service.complaints == ""
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "doom",
     [
@@ -128,7 +128,7 @@ def test_a_training_that_is_cut_off_leaves_the_old_model_in_force(
     assert platform.serves() == served
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "doom",
     [
@@ -157,7 +157,7 @@ def test_a_refit_that_is_cut_off_leaves_the_old_maps_in_force(
     wait_until(lambda: platform.serves()[0] == result["version"], "the new maps serve")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("path", "step"), [("pccem/train", "publish_model"), ("retrain", "publish_version")]
 )

@@ -102,7 +102,7 @@ def test_what_is_done_is_not_done_again(log, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_killed_child_costs_no_partition(log, tmp_path):
     """Whoever dies in the middle, the digest is that of the log."""
     tasks = tasks_of(log, tmp_path / "out")
@@ -115,7 +115,7 @@ def test_a_killed_child_costs_no_partition(log, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_children_that_die_again_and_again_end_the_job(log, tmp_path):
     tasks = tasks_of(log, tmp_path / "out")
     with pytest.raises(CommandError, match="killed 3 times"):
@@ -123,7 +123,7 @@ def test_children_that_die_again_and_again_end_the_job(log, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_bad_row_of_another_process_is_named(log, tmp_path):
     table = impressions(50, 9)
     table = table.set_column(2, "score", pa.array([0.5] * 41 + [1.5] + [0.5] * 8))
@@ -178,7 +178,7 @@ def test_shares_of_pods_are_all_of_the_partitions(log, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_workers_of_dask_may_be_killed(tmp_path):
     """kill -9 of a worker in the middle of a job, then of a worker and its nanny."""
     distributed = pytest.importorskip("distributed", reason="pip install 'sirocco[dask]'")

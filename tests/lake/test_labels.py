@@ -152,7 +152,7 @@ def test_what_is_done_is_not_done_again(offline, logs, settings):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_killed_child_changes_nothing(offline, tmp_path):
     job, *digests = offline
     other = replace(job, output=str(tmp_path / "other"))
@@ -163,7 +163,7 @@ def test_a_killed_child_changes_nothing(offline, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_killed_workers_of_dask_change_nothing(offline, tmp_path):
     """kill -9 of a worker while hours are joined, of a nanny with its worker while clicks are
     labelled."""

@@ -30,7 +30,7 @@ GROUPS = [
 ]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", GROUPS)
 def test_nothing_recorded_has_changed(
     group: str, tmp_path: Path, record_property: Callable[[str, object], None]

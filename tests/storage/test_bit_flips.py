@@ -273,7 +273,7 @@ def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
     "flips",
     [
         pytest.param(600, id="some"),
-        pytest.param(4000, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(4000, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
 def test_a_flipped_bit_is_noticed_or_changes_nothing(world: World, flips: int) -> None:

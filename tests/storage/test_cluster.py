@@ -39,7 +39,7 @@ from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import Cluster, cluster, move_slot, until
 from tests.storage.stored_traffic import store_traffic
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 CAMPAIGNS = 40
 
