@@ -66,13 +66,14 @@ def started(kind: str, redis_url: str = "", campaigns: int = 0) -> Iterator[Serv
     command = [sys.executable, "-m", "benchmarks.http.servers", kind, *arguments]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
-        _await_listening(process, port)
+        await_listening(process, port)
         yield Server(port, process.pid)
     finally:
-        _stop(process)
+        stop(process)
 
 
-def _await_listening(process: subprocess.Popen[bytes], port: int) -> None:
+def await_listening(process: subprocess.Popen[bytes], port: int) -> None:
+    """Returns once it takes connections; raises RuntimeError when it ends, or after a while."""
     deadline = time.monotonic() + START_SECONDS
     while not _listens(port):
         if process.poll() is not None or time.monotonic() > deadline:
@@ -85,7 +86,8 @@ def _listens(port: int) -> bool:
         return probe.connect_ex((HOST, port)) == 0
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started, by force after a while."""
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
