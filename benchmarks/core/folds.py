@@ -57,21 +57,21 @@ async def _append(url: str, events: int) -> None:
 
 def _in_processes(url: str, workers: int) -> list[tuple[int, float]]:
     context = multiprocessing.get_context("spawn")
-    told: SimpleQueue[tuple[int, float]] = context.SimpleQueue()
+    results: SimpleQueue[tuple[int, float]] = context.SimpleQueue()
     shares = [range(place, SHARDS, workers) for place in range(workers)]
-    started = [context.Process(target=_fold, args=(url, share, told)) for share in shares]
+    started = [context.Process(target=_fold, args=(url, share, results)) for share in shares]
     for process in started:
         process.start()
-    found = [told.get() for _ in started]
+    found = [results.get() for _ in started]
     for process in started:
         process.join()
     return found
 
 
-def _fold(url: str, share: range, told: "SimpleQueue[tuple[int, float]]") -> None:
+def _fold(url: str, share: range, results: "SimpleQueue[tuple[int, float]]") -> None:
     with open_redis(url) as client:
         bins, before = BinsStore(client, TTL_SECONDS), process_time()
-        told.put((bins.fold(share), process_time() - before))
+        results.put((bins.fold(share), process_time() - before))
 
 
 if __name__ == "__main__":
