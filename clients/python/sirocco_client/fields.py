@@ -181,17 +181,17 @@ class EdgeEffects:
             found = self._remembered[key] = self._summed(*key)
         return found
 
-    def _summed(self, campaign: str, said: tuple[str, ...]) -> tuple[float, float]:
-        pairs = zip(said, self._terms, strict=True)
+    def _summed(self, campaign: str, given: tuple[str, ...]) -> tuple[float, float]:
+        pairs = zip(given, self._terms, strict=True)
         known = [value if value in term else OTHER for value, term in pairs]
         # In the order of the service: another gives other bits.
-        rows = [*zip(self._terms, said, said, strict=True)]
-        rows += [(t, _row(known[i], known[j]), said[i] and said[j]) for (i, j), t in self._pairs]
-        rows += [(t, _row(campaign, known[i]), said[i]) for i, t in self._campaigns]
+        rows = [*zip(self._terms, given, given, strict=True)]
+        rows += [(t, _row(known[i], known[j]), given[i] and given[j]) for (i, j), t in self._pairs]
+        rows += [(t, _row(campaign, known[i]), given[i]) for i, t in self._campaigns]
         ratio, variance = 1.0, 0.0
-        for table, row, is_said in rows:
+        for table, row, is_given in rows:
             ratio *= table[row]
-            variance += table.variance(row) if is_said else 0.0
+            variance += table.variance(row) if is_given else 0.0
         return ratio, variance
 
 

@@ -195,17 +195,17 @@ class PooledFields:
         self._refit(float(FIRST_HOUR + hour.number))
         served = self._atlas.look_up(self._rows(hour), hour.events.scores)
         effects = self._atlas.effects
-        return served if effects is None else effects.applied(served, *self._said(hour))
+        return served if effects is None else effects.applied(served, *self._given(hour))
 
     def quantiles(
         self, hour: FieldHour, served: Floats, levels: Sequence[float], by_fields: bool = True
     ) -> list[Floats]:
         """Of each level what the true probabilities are below with this chance, (n,), given what
         `predict` said of the hour; as if the effects were certain unless `by_fields`."""
-        given = (self._rows(hour), hour.events.scores, served, levels)
-        return self._atlas.quantiles(*given, *(self._said(hour) if by_fields else ()))
+        columns = (self._rows(hour), hour.events.scores, served, levels)
+        return self._atlas.quantiles(*columns, *(self._given(hour) if by_fields else ()))
 
-    def _said(self, hour: FieldHour) -> tuple[list[str], dict[str, list[str]]]:
+    def _given(self, hour: FieldHour) -> tuple[list[str], dict[str, list[str]]]:
         fields = {
             name: [names[code] for code in hour.fields[name].tolist()]
             for name, names in self._values.items()
