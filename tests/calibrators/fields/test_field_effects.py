@@ -71,6 +71,20 @@ def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bits(EFFECTS.applied(P, CAMPAIGNS, FIELDS)) == bits(expected)
 
 
+def test_fields_of_many_combinations_are_searched_one_by_one_to_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together = FieldEffects({"device": DEVICE, "place": PLACE})
+    monkeypatch.setattr("calibrators.fields.effects._REMEMBERED", 5)
+    alone = FieldEffects({"device": DEVICE, "place": PLACE})
+
+    for fields in (FIELDS, {**FIELDS, "place": "top"}, {"place": ["top", ""] * 2 + ["side"]}):
+        for way in ("odds_ratios", "variances"):
+            found, expected = (getattr(each, way)("", fields, 5) for each in (alone, together))
+            assert bits(found) == bits(expected)
+    assert not alone._remembers
+
+
 def test_one_value_for_all_and_fields_that_are_not_given() -> None:
     each = EFFECTS.odds_ratios("a", {"device": ["web"] * 5}, 5)
 
