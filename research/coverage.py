@@ -1,9 +1,11 @@
 """`python -m research.coverage`: how often 90 % intervals hold the true probability.
 
-Synthetic platforms whose truth is known (`PLATFORMS`) are refitted hour by hour;
-of every impression of the next hour it is counted whether its true probability lies inside the
-interval that the published maps give. Behind it, in parentheses, how wide intervals are by that of
-a normal variable with the mean square of what the maps miss.
+Synthetic platforms whose truth is known (`PLATFORMS`, and worlds with fields) are refitted hour by
+hour; of every impression of the next hour it is counted whether its true probability lies inside
+the interval that the published maps give. Behind it, in parentheses, how wide intervals are by that
+of a normal variable with the mean square of what the maps miss. Impressions of worlds with fields
+are told apart by how many had the rarest of their values in the hours before; `effects certain` is
+what would be inside if the effects of fields were known for certain.
 """
 
 import argparse
@@ -22,6 +24,9 @@ from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
 from calibrators.samples import Floats, Integers
 from evaluation.simulation.ad_platform import PlatformHour
+from research.leaderboard.fields.method import PooledFields, Shape
+from research.leaderboard.fields.platform import FIELD_REGIMES, FieldHour, FieldPlatform
+from research.leaderboard.fields.scores import world
 from research.leaderboard.method import Past
 from research.leaderboard.picture import Dot, Drawing, Mark, Stroke, Text
 from research.leaderboard.platform import REGIMES, Distortions, DriftingPlatform, Regime
@@ -57,6 +62,12 @@ _DECILES = 10
 _LARGE_JUMP = 0.2
 _SINCE: Final = ((0, 1, "hour of a jump"), (1, 4, "1 to 3 hours after"), (4, 12, "4 to 11 after"))
 ALL, NEW, NO_JUMP = "all", "new campaigns", "no jump in 12 hours"
+RAREST: Final = (
+    (0, 300, "rarest value: below 300"),
+    (300, 3_000, "rarest value: below 3,000"),
+    (3_000, np.inf, "rarest value: 3,000 and more"),
+)
+CERTAIN: Final = ", effects certain"
 
 
 class Counts:
@@ -113,22 +124,50 @@ def _counted(
 ) -> Counts:
     campaigns, scores = drawn.events.rows.astype(np.int64), drawn.events.scores
     rows = atlas.rows(platform.names)[campaigns]
-    inside, widths, missed = _intervals(atlas, rows, scores, drawn.truth)
+    served = atlas.look_up(rows, scores)
+    ends = atlas.quantiles(rows, scores, served, (LOWER, UPPER))
+    inside, widths, missed = _missed(served, ends, drawn.truth)
     counts = Counts()
     for part, held in _parts(platform, hour, campaigns, support):
         counts.add(part, inside[held], widths[held], missed[held])
     return counts
 
 
-def _intervals(
-    atlas: Atlas, rows: Integers, scores: Floats, truth: Floats
+def _missed(
+    served: Floats, ends: Sequence[Floats], truth: Floats
 ) -> tuple[NDArray[np.bool_], Floats, Floats]:
     """Whether each truth is inside, the widths, and how far what is served is off, in log-odds."""
-    served = atlas.look_up(rows, scores)
-    lower, upper = atlas.quantiles(rows, scores, served, (LOWER, UPPER))
+    lower, upper = ends
     odds = upper / (1 - upper) * (1 - lower) / lower
     missed = np.log(served / (1 - served) * (1 - truth) / truth)
     return (lower <= truth) & (truth <= upper), np.log(odds), missed
+
+
+def field_coverage(platform: FieldPlatform, first: int, hours: int) -> Iterator[Counts]:
+    """The same of a world with fields, without pairs of them."""
+    sizes = {field.name: field.values for field in platform.regime.fields}
+    method = PooledFields(Shape(platform.names, sizes), pairs=False)
+    seen = {name: np.zeros(size) for name, size in sizes.items()}
+    for number in range(first + hours):
+        hour, counts = platform.hour(number), Counts()
+        if number >= first:
+            rarest = np.min([seen[name][codes] for name, codes in hour.fields.items()], axis=0)
+            _count_fields(counts, method, hour, rarest)
+        method.observe(hour)
+        for name, codes in hour.fields.items():
+            seen[name] += np.bincount(codes, minlength=sizes[name])
+        yield counts
+
+
+def _count_fields(counts: Counts, method: PooledFields, hour: FieldHour, rarest: Floats) -> None:
+    served = method.predict(hour.blind())
+    for by_fields, words in ((True, ""), (False, CERTAIN)):
+        ends = method.quantiles(hour, served, (LOWER, UPPER), by_fields)
+        found = _missed(served, ends, hour.truth)
+        counts.add(ALL + words, *found)
+        for low, behind, name in RAREST:
+            held = (low <= rarest) & (rarest < behind)
+            counts.add(name + words, found[0][held], found[1][held], found[2][held])
 
 
 def _parts(
@@ -244,6 +283,12 @@ def _cell(cell: dict[str, float]) -> str:
     return f"{100 * cell['coverage']:.1f} ({cell['width'] / max(cell['needed'], 1e-9):.2f})"
 
 
+def _hours(name: str, seed: int, first: int, hours: int) -> Iterator[Counts]:
+    if name in FIELD_REGIMES:
+        return field_coverage(world(name, seed), first, hours)
+    return coverage(PLATFORMS[name].platform(seed), first, hours)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     given = _parser().parse_args(arguments)
@@ -257,7 +302,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in given.regimes:
             counts = Counts()
             for seed in range(given.seed, given.seed + given.seeds):
-                for hour in coverage(PLATFORMS[name].platform(seed), given.first, given.hours):
+                for hour in _hours(name, seed, given.first, given.hours):
                     counts += hour
                     advance(f"{name}, seed {seed}")
             found[name] = counts.found()
@@ -269,7 +314,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m research.coverage", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--regimes", nargs="+", choices=list(PLATFORMS), default=list(PLATFORMS))
+    names = [*PLATFORMS, *FIELD_REGIMES]
+    parser.add_argument("--regimes", nargs="+", choices=names, default=list(PLATFORMS))
     parser.add_argument("--seeds", type=int, default=3, help="platforms of each regime")
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--first", type=int, default=WINDOW, help="first hour that is counted")

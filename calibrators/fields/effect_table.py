@@ -46,7 +46,8 @@ class EffectTable:
         old = np.array([known.get(name, was) for name in names], np.float64)
         ratios = np.clip([found[name] for name in names], old / step, old * step)
         deviations = dict(zip(self.names, self.deviations, strict=True))
-        sds = np.array([deviations.get(name, 0.0) for name in names], "f4")
+        least_known = self.deviations.max(initial=0.0)
+        sds = np.array([deviations.get(name, least_known) for name in names], "f4")
         return EffectTable(names, np.clip(ratios, 1 / LARGEST, LARGEST), sds)
 
     @property

@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
+from math import prod
 from typing import Final, Self, TypeGuard, cast
 
 import numpy as np
@@ -48,7 +49,8 @@ class _RatioOf(dict[str, float]):
 
 
 class _FieldTerm:
-    """The effects of a field's values by code."""
+    """The effects of a field's values by code; -1 is a value without a row, which counts as other,
+    but is less certain."""
 
     __slots__ = ("name", "place_of", "ratio_of", "ratios", "table", "variances")
 
@@ -58,28 +60,34 @@ class _FieldTerm:
             raise ValueError(f"effects of {name}: the first row must be that of other")
         self.name, self.table = name, table
         self.place_of = {value: place for place, value in enumerate(table.names)}
-        self.ratios = table.odds_ratios
+        self.ratios = np.append(table.odds_ratios, table.odds_ratios[0])
         self.ratio_of = _RatioOf(table.by_name)
-        self.variances = table.deviations.astype(np.float64) ** 2
+        self.variances = _variances(table)
+        # What is not said is the mean over all values, whose effects are centred.
+        self.variances[0] = 0.0
 
     def ratios_of(self, given: str | Sequence[str], n: int) -> Floats | float:
         if isinstance(given, str):
             return self.ratio_of[given]
         return np.fromiter(map(self.ratio_of.__getitem__, given), np.float64, n)
 
-    def codes(self, values: Sequence[str]) -> Codes:
-        return np.fromiter(map(self.place_of.get, values, repeat(0)), np.int32, len(values))
-
     def coded(self, given: Given) -> Codes | int:
         if isinstance(given, str):
-            return self.place_of.get(given, 0)
+            return self.place_of.get(given, -1)
         if _are_codes(given):
             return given
-        return self.codes(cast(Sequence[str], given))
+        return np.fromiter(map(self.place_of.get, given, repeat(-1)), np.int32, len(given))
+
+
+def _variances(table: EffectTable) -> Floats:
+    """Of the rows, and behind them that of one that is not there: nothing is less certain than the
+    least certain row, of which next to nothing is known."""
+    found = table.deviations.astype(np.float64) ** 2
+    return np.append(found, found.max(initial=0.0))
 
 
 class _KeyedTerm:
-    """The effects of rows that two codes name, and none for all others."""
+    """The effects of rows that two codes name, and none for all others; below 0 is no row's."""
 
     __slots__ = ("_keys", "_view", "_width", "name", "ratios", "table", "variances")
 
@@ -97,7 +105,7 @@ class _KeyedTerm:
         self._keys = np.append(np.array(keys, np.int64)[order], _BEHIND)
         self._view: memoryview[int] = memoryview(self._keys)  # type: ignore[arg-type]
         self.ratios = np.append(table.odds_ratios[order], 1.0)
-        self.variances = np.append(table.deviations[order].astype(np.float64) ** 2, 0.0)
+        self.variances = _variances(table)[[*order.tolist(), -1]]
 
     def place(self, first: int, second: int) -> int:
         key = first * self._width + second
@@ -105,9 +113,13 @@ class _KeyedTerm:
         return found if self._view[found] == key else len(self._view) - 1
 
     def places(self, firsts: Codes | int, seconds: Codes | int) -> Integers:
-        keys = np.asarray(firsts, np.int64) * self._width + seconds
+        keys = np.maximum(firsts, 0).astype(np.int64) * self._width + np.maximum(seconds, 0)
         found: Integers = np.asarray(self._keys.searchsorted(keys))
         return np.where(self._keys.take(found) == keys, found, len(self._keys) - 1)
+
+    def variances_of(self, firsts: Codes | int, seconds: Codes | int) -> Floats:
+        said = np.not_equal(firsts, 0) & np.not_equal(seconds, 0)
+        return np.asarray(self.variances.take(self.places(firsts, seconds)) * said)
 
 
 Places = Integers | Codes | int
@@ -153,6 +165,9 @@ class FieldEffects:
         self._campaign_of = {name: code for code, name in enumerate(named, 1)}
         self._campaigns = [self._deviation(name, table) for name, table in self.tables[2].items()]
         self._remembered = _Products(self._product)
+        self._variances = _Products(lambda values: float(self._summed(values, 1)[0]))
+        # One search for all values of a score costs half of one for each, where it finds them.
+        self._remembers = prod(len(term.place_of) for term in self._terms) <= _REMEMBERED
 
     @classmethod
     def none(cls, fields: Sequence[str]) -> Self:
@@ -183,8 +198,9 @@ class FieldEffects:
         return place, term
 
     def codes(self, field: str, values: Sequence[str]) -> Codes:
-        """The code of each value, (n,): 0 for one without a row. ValueError on another field."""
-        return self._terms[self._place(field)].codes(values)
+        """The code of each value, (n,): -1 for one without a row, 0 for one that was not said.
+        ValueError on another field."""
+        return cast(Codes, self._terms[self._place(field)].coded(values))
 
     def odds_ratios(
         self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
@@ -203,11 +219,7 @@ class FieldEffects:
     ) -> Floats:
         """What campaigns add to the effects of one field."""
         if n <= _FEW and not _are_codes(given):
-            names, values = (
-                repeat(each, n) if isinstance(each, str) else each for each in (campaigns, given)
-            )
-            keys = zip(names, values, strict=False)
-            return np.fromiter(map(self._of_campaigns[place].__getitem__, keys), np.float64, n)
+            return self._of_campaigns[place].of_columns((campaigns, given), n)
         codes = self._terms[place].coded(given)
         found: Floats = term.ratios.take(term.places(self._campaign_codes(campaigns), codes))
         return found
@@ -221,17 +233,14 @@ class FieldEffects:
         """Of fields and pairs."""
         if all(isinstance(values, str) for values in given):
             return self._remembered[tuple(given)]
-        if not self._pairs and not any(map(_are_codes, given)):
+        if not (self._remembers or self._pairs or any(map(_are_codes, given))):
             found = None
             for place in self._effective:
                 ratios = self._terms[place].ratios_of(cast(Sequence[str], given[place]), n)
                 found = ratios if found is None else found * ratios
             return 1.0 if found is None else found
         if n <= _FEW and not any(map(_are_codes, given)):
-            columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
-            # One search for all fields of a score costs less than one for each of them.
-            values = zip(*columns, strict=True)
-            return np.fromiter(map(self._remembered.__getitem__, values), np.float64, n)
+            return self._remembered.of_columns(given, n)
         codes = self._coded(given)
         found = np.ones(n) if not self._effective else None
         for place in self._effective:
@@ -255,40 +264,44 @@ class FieldEffects:
 
     def _campaign_codes(self, campaigns: Sequence[str] | str) -> Codes | int:
         if isinstance(campaigns, str):
-            return self._campaign_of.get(campaigns, 0)
-        codes = map(self._campaign_of.get, campaigns, repeat(0))
+            return self._campaign_of.get(campaigns, -1)
+        codes = map(self._campaign_of.get, campaigns, repeat(-1))
         return np.fromiter(codes, np.int32, len(campaigns))
 
-    def _placed(self, codes: Sequence[Codes | int]) -> Iterator[tuple[_Term, Places]]:
-        """Terms of fields and pairs, and the place of each score's effect in them."""
+    def _placed(
+        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
+    ) -> Iterator[tuple[_Term, Places]]:
+        """Terms, and the place of each score's effect in them."""
+        codes = self._coded([fields.get(name, OTHER) for name in self.fields])
         yield from zip(self._terms, codes, strict=True)
         for first, second, pair in self._pairs:
             yield pair, pair.places(codes[first], codes[second])
-
-    def _all_placed(
-        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
-    ) -> Iterator[tuple[_Term, Places]]:
-        codes = self._coded([fields.get(name, OTHER) for name in self.fields])
-        yield from self._placed(codes)
         of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
         for place, term in self._campaigns:
             yield term, term.places(of_campaigns, codes[place])
 
-    def log_odds(
-        self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
-    ) -> Floats | float:
-        """The logarithms of `odds_ratios`: what the log-odds of n scores are moved by."""
-        found: Floats = np.log(self.odds_ratios(campaigns, fields, n))
-        return found
-
     def variances(
         self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int
     ) -> Floats:
-        """Of the sum of all effects of each score, (n,), in squared log-odds: those of its terms
-        are added."""
-        found = np.zeros(n)
-        for term, places in self._all_placed(campaigns, fields):
+        """Of all effects of each score together, (n,), in squared log-odds: the sum of those of its
+        terms. Each is fitted given the maps and the other terms: what it has in common with these
+        is neglected, and so are half-lives and variances that are other than fitted. A field that
+        is not given, or has no value, adds nothing."""
+        given = [fields.get(name, OTHER) for name in self.fields]
+        few = self._remembers and n <= _FEW and not any(map(_are_codes, given))
+        found = (self._variances.of_columns if few else self._summed)(given, n)
+        of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
+        for place, own in self._campaigns:
+            found += own.variances_of(of_campaigns, self._terms[place].coded(given[place]))
+        return found
+
+    def _summed(self, given: Sequence[Given], n: int) -> Floats:
+        """The variances of fields and pairs."""
+        found, codes = np.zeros(n), self._coded(given)
+        for term, places in zip(self._terms, codes, strict=True):
             found += term.variances.take(places)
+        for first, second, pair in self._pairs:
+            found += pair.variances_of(codes[first], codes[second])
         return found
 
     def explained(
@@ -297,7 +310,7 @@ class FieldEffects:
         """The effect of each term by name on each of n scores, in log-odds."""
         columns = {
             term.name: np.broadcast_to(np.log(term.ratios.take(places)), n).tolist()
-            for term, places in self._all_placed(campaigns, fields)
+            for term, places in self._placed(campaigns, fields)
         }
         return [{name: column[row] for name, column in columns.items()} for row in range(n)]
 
@@ -314,15 +327,6 @@ class FieldEffects:
         np.divide(raised, below, below)
         return below
 
-    def odds_ratio(self, campaign: str, values: tuple[str, ...]) -> float:
-        """Of one score, its values in the order of `fields`."""
-        found = self._remembered[values]
-        code = self._campaign_of.get(campaign, 0)
-        for place, term in self._campaigns if code else ():
-            value = self._terms[place].place_of.get(values[place], 0)
-            found = found * float(term.ratios[term.place(code, value)])
-        return found
-
     def campaign_rows(self, field: str, table: BinsTable) -> CampaignRatios:
         """What the effects of a field, and of campaigns in it, do to the rows of a table of
         campaigns and values, as `FieldTables.campaigns` has them."""
@@ -330,7 +334,7 @@ class FieldEffects:
         names, campaigns = sorted_rows([campaign for campaign, _ in ends])
         given = {field: [value for _, value in ends]}
         ratios = np.ones(len(ends))
-        for term, places in self._all_placed([campaign for campaign, _ in ends], given):
+        for term, places in self._placed([campaign for campaign, _ in ends], given):
             if term.name in (field, f"campaign{PAIR}{field}"):
                 ratios *= term.ratios.take(places)
         return CampaignRatios(names, campaigns, *table.outcomes(), ratios)
@@ -396,7 +400,7 @@ class FieldEffects:
 
 
 class _Products(dict[tuple[Given, ...], float]):
-    """Products by the values of a score; each is worked out when it first comes."""
+    """Products, or sums, by the values of a score; each is worked out when it first comes."""
 
     __slots__ = ("_product",)
 
@@ -409,3 +413,9 @@ class _Products(dict[tuple[Given, ...], float]):
             self.clear()
         found = self[values] = self._product(values)
         return found
+
+    def of_columns(self, given: Sequence[Given], n: int) -> Floats:
+        """Of n scores, (n,)."""
+        columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
+        values = zip(*columns, strict=True) if given else repeat((), n)
+        return np.fromiter(map(self.__getitem__, values), np.float64, n)

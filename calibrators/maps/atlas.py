@@ -4,6 +4,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
+from types import MappingProxyType
 from typing import Final, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import ArrayLike
 from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import FieldEffects, Given
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapBlocks
@@ -359,18 +360,18 @@ class Atlas:
         scores: Floats,
         probabilities: Floats,
         levels: Sequence[float],
-        effects: Floats | None = None,
+        campaigns: Sequence[str] | str = "",
+        fields: Mapping[str, Given] = MappingProxyType({}),
     ) -> list[Floats]:
         """Below what the true probability lies with these chances, in (0, 1), (n,) each, given what
-        `look_up` said, maybe corrected by effects whose standard deviations these are, (n,).
-
-        Raises ValueError of an atlas without spreads.
-        """
+        `look_up` said, corrected by the effects that campaigns and fields have. ValueError of an
+        atlas without spreads."""
         if self.spreads is None:
             raise ValueError("atlas: its maps have no spreads")
         deviations = self.spreads.at(rows, scores)
-        if effects is not None:
-            deviations = np.hypot(deviations, effects)
+        if fields and self.effects is not None:
+            variances = self.effects.variances(campaigns, fields, len(scores))
+            deviations = np.sqrt(deviations * deviations + variances)
         return [*quantiles_of(probabilities, deviations, levels)]
 
     def _map_at(self, row: int) -> CalibrationMap:

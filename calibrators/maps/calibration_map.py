@@ -395,7 +395,7 @@ def quantiles_of(probabilities: Floats, deviations: Floats, levels: Sequence[flo
     Not above the probability where the level is below a half, not below it where it is above."""
     factors = [*map(normal_quantile, levels)]
     # Of all levels at once: of a hundred scores each call costs more than its numbers.
-    odds: Floats = np.multiply.outer(factors, deviations)
+    odds: Floats = np.array(factors)[:, None] * deviations
     np.exp(odds, odds)
     odds *= probabilities
     odds /= (1.0 - probabilities) + odds

@@ -7,15 +7,17 @@ import pytest
 from sirocco_client import EdgeCalibrator, Sirocco
 
 from calibrators import Atlas, CalibrationMap
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule
 from tests.api.running_service import serving
-from tests.columns.bodies import numbers, scores_body
+from tests.columns.bodies import field_sections, numbers, scores_body
 
 PATH = "/v1/calibrate"
 COLUMNS = {"Content-Type": "application/vnd.sirocco.columns"}
-QUANTILES = 128
+FIELDS, QUANTILES = 64, 128
 LEVELS = (0.05, 0.95, 0.2)
 
 
@@ -23,6 +25,12 @@ HALF = CalibrationMap.proportional(0.5)
 PLAIN = Atlas.build({"hats": HALF, "shoes": HALF}, HALF)
 DEVIATIONS = np.linspace(0.05, 1.0, 3 * PLACES).reshape(3, PLACES)
 CLICKS = PLAIN.with_spreads(Spreads.of(-6.0, 0.0, DEVIATIONS))
+DEVICE = EffectTable.of({"": 0.0, "ios": 0.3, "tv": -0.2}, {"": 0.5, "ios": 0.02, "tv": 0.4})
+PLACE = EffectTable.of({"": 0.0, "top": 0.1}, {"top": 0.1})
+PAIR = EffectTable.of({"ios\x1ftop": 0.1, "tv\x1ftop": 0.0}, {"ios\x1ftop": 0.05, "tv\x1ftop": 0.2})
+OWN = EffectTable.of({"hats\x1fios": 0.1}, {"hats\x1fios": 0.25})
+EFFECTS = FieldEffects({"device": DEVICE, "place": PLACE}, {"device*place": PAIR}, {"device": OWN})
+TERMS = {"alone": FieldEffects({"device": DEVICE, "place": PLACE}), "with pairs": EFFECTS}
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +103,74 @@ def test_binary_columns_and_clients_give_the_same(service, number):
             columns = (calibrated.lower, calibrated.upper, calibrated.quantiles)
             assert np.array_equal(columns, found[1:])
         assert edge.calibrate(*given).lower is None
+
+
+@pytest.fixture(scope="module")
+def fielded(settings):
+    settings = settings.model_copy(update={"fields": ("device", "place")})
+    with new_redis() as server, serving(settings, server.url) as running:
+        yield running
+
+
+@pytest.mark.parametrize("effects", TERMS)
+@pytest.mark.parametrize("number", [6, 100, 1500])
+def test_intervals_hold_the_variance_of_the_effects_on_every_way_in(fielded, effects, number):
+    """Symmetrical in log-odds around what is served; a value, or a pair or deviation, without a row
+    is as uncertain as the least certain one."""
+    atlas = CLICKS.with_effects(TERMS[effects])
+    fielded.publish({"click": atlas})
+    values = {"device": ["ios", "tv", "new", "ios"], "place": ["top", "side", "top"]}
+    fields = {name: (given * number)[:number] for name, given in values.items()}
+    request = asked(number, fields=fields)
+    request["scores"][-1] = 0.5
+    answer = post(fielded, json={**request, "interval": 0.9, "quantile": 0.2}).json()
+    found = np.array([answer[name] for name in ("lower", "upper", "quantiles")])
+
+    rows, scores = CLICKS.rows(request["campaigns"]), np.array(request["scores"])
+    variances = TERMS[effects].variances(request["campaigns"], fields, number)
+    sds = np.sqrt(CLICKS.spreads.at(rows, scores) ** 2 + variances)
+    served = np.array(answer["probabilities"])
+    odds = [np.log(each / (1 - each)) for each in (served, *found)]
+    assert (found[0] < found[2]).all()
+    assert (found[2] < served).all()
+    below, above = odds[0] - odds[1], odds[2] - odds[0]
+    assert below == pytest.approx(1.6448536 * sds, rel=1e-6)
+    assert above == pytest.approx(below, rel=1e-9)
+    assert answer["probabilities"] == post(fielded, json=request).json()["probabilities"]
+
+    of_rows = [
+        {"target": "click", "campaign": name, "score": score, "fields": {"device": d, "place": p}}
+        for name, score, d, p in zip(request["campaigns"], scores, *fields.values(), strict=True)
+    ]
+    again = post(fielded, json={"rows": of_rows, "interval": 0.9}).json()
+    assert [again["lower"], again["upper"]] == found[:2].tolist()
+    section = field_sections(fields) + numbers("I", [len(LEVELS)]) + numbers("d", LEVELS)
+    body = scores_body(scores, campaigns=request["campaigns"], flags=QUANTILES | FIELDS)
+    packed = post(fielded, content=body + section, headers=COLUMNS).content
+    assert np.array_equal(np.frombuffer(packed, "<f8", offset=32).reshape(-1, number)[1:], found)
+    given = {"fields": fields, "interval": 0.9, "quantile": 0.2}
+    with Sirocco(fielded.url) as client, EdgeCalibrator(fielded.url, "click") as edge:
+        assert edge.wait(60)
+        for calibrated in (
+            client.calibrate("click", request["campaigns"], scores, **given),
+            edge.calibrate(request["campaigns"], scores, **given),
+        ):
+            columns = (calibrated.lower, calibrated.upper, calibrated.quantiles)
+            assert np.array_equal(columns, found)
+
+
+def test_without_fields_intervals_are_those_of_the_maps(fielded, service):
+    fielded.publish({"click": CLICKS.with_effects(EFFECTS)})
+    request = asked(100, interval=0.9)
+    plain, answer = post(service, json=request).json(), post(fielded, json=request).json()
+    unsaid = [
+        {"target": "click", "campaign": name, "score": score}
+        for name, score in zip(request["campaigns"], request["scores"], strict=True)
+    ]
+    said = {"target": "click", "campaign": "hats", "score": 0.1, "fields": {"device": "tv"}}
+    beside = post(fielded, json={"rows": [*unsaid, said], "interval": 0.9}).json()
+    for name in ("probabilities", "lower", "upper"):
+        assert answer[name] == plain[name] == beside[name][:-1]
 
 
 def test_maps_without_intervals_say_so(service):

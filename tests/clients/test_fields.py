@@ -13,6 +13,7 @@ from app.columns.scores import read_scores
 from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
+from calibrators.maps.calibration_map import PLACES, Spreads
 
 N = 300
 RNG = np.random.default_rng(7)
@@ -22,19 +23,22 @@ FIELDS = {
     "device": RNG.choice(["ios", "android", "unseen"], N).tolist(),
     "placement": RNG.choice(["top", "side"], N).tolist(),
 }
+DEVIATIONS = {"ios\x1ftop": 0.15, "\x1ftop": 0.07, "hats\x1fios": 0.4}
 
 
-def atlas(groups=False):
+def atlas():
     effects = FieldEffects(
         {
-            "device": EffectTable.of({"": -0.1, "ios": 0.3, "android": -0.2}, {}),
-            "placement": EffectTable.of({"": 0.01, "top": 0.7}, {}),
+            "device": EffectTable.of({"": -0.1, "ios": 0.3, "android": -0.2}, {"ios": 0.1}),
+            "placement": EffectTable.of({"": 0.01, "top": 0.7}, {"": 0.3, "top": 0.2}),
         },
-        {"device*placement": EffectTable.of({"ios\x1ftop": 0.1, "\x1ftop": -0.3}, {})},
-        {"device": EffectTable.of({"hats\x1fios": 0.6}, {})},
+        {"device*placement": EffectTable.of({"ios\x1ftop": 0.1, "\x1ftop": -0.3}, DEVIATIONS)},
+        {"device": EffectTable.of({"hats\x1fios": 0.6}, DEVIATIONS)},
     )
     maps = {"hats": CalibrationMap.proportional(0.3), "shoes": CalibrationMap.proportional(0.7)}
-    return Atlas.build(maps, CalibrationMap.proportional(0.9)).with_effects(effects)
+    spreads = Spreads.of(-6.0, 0.0, np.linspace(0.1, 0.9, 3 * PLACES).reshape(3, PLACES))
+    built = Atlas.build(maps, CalibrationMap.proportional(0.9))
+    return built.with_effects(effects).with_spreads(spreads)
 
 
 def test_the_edge_gives_the_bits_of_the_service():
@@ -54,6 +58,23 @@ def test_the_edge_gives_the_bits_of_the_service():
         assert edge(names, scores).tobytes() == others.tobytes()
         for_all = served.effects.applied(plain, names, {"device": "ios"})
         assert edge(names, scores, {"device": "ios"}).tobytes() == for_all.tobytes()
+
+
+def test_quantiles_at_the_edge_are_the_bits_of_the_service():
+    served, edge = atlas(), EdgeAtlas.from_bytes(atlas().to_bytes())
+    levels = (0.05, 0.5, 0.99)
+    of_all = {"device": "ios", "placement": "unseen"}
+    some = {**FIELDS, "placement": ["top", ""] * (N // 2)}
+    rows, widths = served.rows(CAMPAIGNS), []
+    for fields in ({}, FIELDS, of_all, {"placement": "top"}, some):
+        p = edge(
+            CAMPAIGNS, SCORES, {name: given for name, given in fields.items() if "" not in given}
+        )
+        expected = served.quantiles(rows, SCORES, p, levels, CAMPAIGNS, fields)
+        found = edge.quantiles(CAMPAIGNS, SCORES, p, levels, fields)
+        assert np.array_equal(found, expected)
+        widths.append((found[2] - found[0]).mean())
+    assert widths[0] < min(widths[1:])
 
 
 def test_damaged_effects_are_refused():

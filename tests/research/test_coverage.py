@@ -2,8 +2,10 @@
 
 import pytest
 
+from evaluation.simulation.ad_platform import Platform
 from evaluation.simulation.parts import START
-from research.coverage import Counts, coverage
+from research.coverage import ALL, CERTAIN, RAREST, Counts, coverage, field_coverage
+from research.leaderboard.fields.platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.platform import Distortions, DriftingPlatform
 
 STEADY = Distortions(level=0.25, slope=0.1)
@@ -23,3 +25,22 @@ def test_nine_of_ten_true_probabilities_are_inside(distortions):
     found = counts.found()["all"]
     assert 0.85 < found["coverage"] < 0.985
     assert found["width"] < 1.3 * found["needed"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_intervals_of_rare_values_know_that_their_effects_are_uncertain():
+    """Of platforms with 800 sites and 300 cities, most of them rare: were the effects taken for
+    certain, seven of ten true probabilities would be inside."""
+    counts = Counts()
+    for seed in range(3):
+        base = Platform(campaigns=20, impressions_per_hour=12_000, ctr=0.05, seed=seed)
+        platform = FieldPlatform(base, FIELD_REGIMES["sparse"], seed)
+        for hour in field_coverage(platform, first=20, hours=3):
+            counts += hour
+    found = counts.found()
+    rare = RAREST[0][2]
+    assert found[rare + CERTAIN]["coverage"] < 0.78
+    assert 0.87 < found[rare]["coverage"] < 0.95
+    assert 0.87 < found[ALL]["coverage"] < 0.95
+    assert found[rare]["width"] > found[RAREST[2][2]]["width"]

@@ -82,7 +82,8 @@ def _of_part(
     if part.arm == RAW:
         return [probabilities] * len(levels)
     rows, scores = np.asarray(part.rows), np.asarray(given.scores, np.float64)
-    return part.atlas.quantiles(rows, scores, probabilities, levels)
+    said = (part.campaigns, part.fields)
+    return part.atlas.quantiles(rows, scores, probabilities, levels, *said)
 
 
 def _why_not(target: str, settings: Settings) -> str:

@@ -274,10 +274,7 @@ class EdgeAtlas:
         found = self._of_maps(campaigns, scores, fields)
         if self._effects is None:
             return found
-        if isinstance(campaigns, str):
-            return self._effects.applied(found, without_version(campaigns)[0], fields)
-        names = [without_version(name)[0] for name in campaigns]
-        return self._effects.applied(found, names, fields)
+        return self._effects.applied(found, _without_versions(campaigns), fields)
 
     def _of_maps(self, campaigns: Campaigns, scores: ArrayLike, fields: Fields) -> Floats:
         column = checked_scores(scores)
@@ -304,8 +301,11 @@ class EdgeAtlas:
         this chance, given what the look-up named; raises BadInput of an atlas without spreads."""
         if self._spreads is None:
             raise BadInput("interval", "the maps have none: their calibrator is not pooled")
-        rows = self._rows(campaigns, len(scores), fields)
-        return list(self._spreads.quantiles(rows, scores, probabilities, levels))
+        rows, of_effects = self._rows(campaigns, len(scores), fields), None
+        if fields and self._effects is not None:
+            names = _without_versions(campaigns)
+            of_effects = self._effects.variances(names, fields, len(scores))
+        return list(self._spreads.quantiles(rows, scores, probabilities, levels, of_effects))
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `group`, `target` or `identity`."""
@@ -352,6 +352,12 @@ class EdgeAtlas:
         found *= scores - knots.take(place)
         found += values.take(place)
         return found
+
+
+def _without_versions(campaigns: Campaigns) -> Campaigns:
+    if isinstance(campaigns, str):
+        return without_version(campaigns)[0]
+    return [without_version(name)[0] for name in campaigns]
 
 
 def _header(data: bytes) -> tuple[int, int, bool]:

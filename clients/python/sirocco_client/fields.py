@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
 
+Floats = NDArray[np.float64]
 Fields = Mapping[str, str | Sequence[str]]
 """By field: the value of each score, or the one of all."""
 ReadNames = Callable[[memoryview, int, int], tuple[list[str], int]]
@@ -92,8 +93,18 @@ def pack_fields(fields: Fields, scores: int) -> Iterator[bytes]:
 class _Table(dict[str, float]):
     """Odds ratios by row; of a row that is not there that of other, or 1."""
 
+    def __init__(self, names: Sequence[str], ratios: Floats, deviations: Floats) -> None:
+        """With the standard deviations of the ratios' logarithms."""
+        super().__init__(zip(names, ratios.tolist(), strict=True))
+        self._variances: dict[str, float] = dict(zip(names, (deviations**2).tolist(), strict=True))
+        self._largest: float = max(self._variances.values(), default=0.0)
+
     def __missing__(self, name: str) -> float:
         return self.get(OTHER, 1.0)
+
+    def variance(self, name: str) -> float:
+        """Of a row that is not there the largest."""
+        return self._variances.get(name, self._largest)
 
 
 class EdgeEffects:
@@ -110,7 +121,7 @@ class EdgeEffects:
         self._pairs = list(zip(ends, tables[fields:pairs], strict=True))
         places = map(self._place, names[pairs:])
         self._campaigns = list(zip(places, tables[pairs:], strict=True))
-        self._remembered: dict[tuple[str, ...], float] = {}
+        self._remembered: dict[tuple[str, tuple[str, ...]], tuple[float, float]] = {}
 
     @classmethod
     def read(cls, data: memoryview, read: ReadNames) -> "EdgeEffects":
@@ -137,52 +148,55 @@ class EdgeEffects:
         return self.fields.index(field)
 
     def applied(
-        self,
-        probabilities: NDArray[np.float64],
-        campaigns: str | Sequence[str],
-        fields: Fields,
-    ) -> NDArray[np.float64]:
+        self, probabilities: Floats, campaigns: str | Sequence[str], fields: Fields
+    ) -> Floats:
         """Probabilities, (n,), with the effects in them; a field that is not there is other."""
-        n = len(probabilities)
-        columns = [_column(fields.get(name, OTHER), n) for name in self.fields]
-        values = zip(*columns, strict=True) if columns else repeat((), n)
-        ratios = map(self.odds_ratio, _column(campaigns, n), values)
-        raised = probabilities * np.fromiter(ratios, np.float64, n)
-        found: NDArray[np.float64] = raised / ((1.0 - probabilities) + raised)
+        raised = probabilities * self._effects(campaigns, fields, len(probabilities))[:, 0]
+        found: Floats = raised / ((1.0 - probabilities) + raised)
         return found
 
     def applied_once(self, probability: float, campaign: str, fields: Mapping[str, str]) -> float:
         """`applied` to the last bit, of one."""
         values = tuple(fields.get(name, OTHER) for name in self.fields)
-        raised = probability * self.odds_ratio(campaign, values)
+        raised = probability * self._effect(campaign, values)[0]
         return raised / ((1.0 - probability) + raised)
 
-    def odds_ratio(self, campaign: str, values: tuple[str, ...]) -> float:
-        """What the odds of one score are multiplied by; its values in the order of `fields`."""
-        found = self._remembered.get(values)
+    def variances(self, campaigns: str | Sequence[str], fields: Fields, n: int) -> Floats:
+        """Of the log-odds that the effects add to n scores, (n,)."""
+        return self._effects(campaigns, fields, n)[:, 1]
+
+    def _effects(self, campaigns: str | Sequence[str], fields: Fields, n: int) -> Floats:
+        columns = [_column(fields.get(name, OTHER), n) for name in self.fields]
+        values = zip(*columns, strict=True) if columns else repeat((), n)
+        return np.array([*map(self._effect, _column(campaigns, n), values)]).reshape(n, 2)
+
+    def _effect(self, campaign: str, values: tuple[str, ...]) -> tuple[float, float]:
+        """What the odds of one score are multiplied by, its values in the order of `fields`, and
+        the variance of the logarithm."""
+        key = (campaign if self._campaigns else OTHER, values)
+        found = self._remembered.get(key)
         if found is None:
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()
-            found = self._remembered[values] = self._product(self._known(values))
-        if not self._campaigns:
-            return found
-        known = self._known(values)
-        for place, table in self._campaigns:
-            found *= table[f"{campaign}{_SEPARATOR}{known[place]}"]
+            found = self._remembered[key] = self._summed(*key)
         return found
 
-    def _known(self, values: Sequence[str]) -> list[str]:
-        pairs = zip(values, self._terms, strict=True)
-        return [value if value in term else OTHER for value, term in pairs]
-
-    def _product(self, known: Sequence[str]) -> float:
+    def _summed(self, campaign: str, given: tuple[str, ...]) -> tuple[float, float]:
+        pairs = zip(given, self._terms, strict=True)
+        known = [value if value in term else OTHER for value, term in pairs]
         # In the order of the service: another gives other bits.
-        found = 1.0
-        for value, term in zip(known, self._terms, strict=True):
-            found *= term[value]
-        for (first, second), pair in self._pairs:
-            found *= pair[f"{known[first]}{_SEPARATOR}{known[second]}"]
-        return found
+        rows = [*zip(self._terms, given, given, strict=True)]
+        rows += [(t, _row(known[i], known[j]), given[i] and given[j]) for (i, j), t in self._pairs]
+        rows += [(t, _row(campaign, known[i]), given[i]) for i, t in self._campaigns]
+        ratio, variance = 1.0, 0.0
+        for table, row, is_given in rows:
+            ratio *= table[row]
+            variance += table.variance(row) if is_given else 0.0
+        return ratio, variance
+
+
+def _row(first: str, second: str) -> str:
+    return f"{first}{_SEPARATOR}{second}"
 
 
 def _column(given: str | Sequence[str], n: int) -> Sequence[str]:
@@ -200,6 +214,9 @@ def _read_table(data: memoryview, offset: int, read: ReadNames) -> tuple[_Table,
     ratios = np.frombuffer(data, "<f8", rows, offset)
     if not ((ratios >= 1 / _LARGEST) & (ratios <= _LARGEST)).all():
         raise BadAtlas("effects: odds ratios must be in [1e-4, 1e4]")
+    deviations = np.frombuffer(data, "<f4", rows, offset + 8 * rows).astype(np.float64)
+    if not ((deviations >= 0) & np.isfinite(deviations)).all():
+        raise BadAtlas("effects: deviations must be finite and at least 0")
     if any(second <= first for first, second in pairwise(names)):
         raise BadAtlas("effects: names must ascend")
-    return _Table(zip(names, ratios.tolist(), strict=True)), end
+    return _Table(names, ratios, deviations), end

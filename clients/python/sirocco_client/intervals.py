@@ -82,8 +82,10 @@ class EdgeSpreads:
         scores: Floats,
         probabilities: Floats,
         levels: Sequence[float],
+        of_effects: Floats | None = None,
     ) -> Iterator[Floats]:
-        """Of each level a column, (n,), to the last bit that of the service on the same machine."""
+        """Of each level a column, (n,), to the last bit that of the service on the same machine;
+        with the variances of effects of fields, (n,)."""
         inside = np.minimum(np.maximum(scores, self._lowest), self._highest)
         along = np.log(inside / (1.0 - inside))
         along -= self._low
@@ -94,6 +96,8 @@ class EdgeSpreads:
         before = self._table.take(places)
         places += 1
         deviations = before + along * (self._table.take(places) - before)
+        if of_effects is not None:
+            deviations = np.sqrt(deviations * deviations + of_effects)
         for level in levels:
             yield _quantile(probabilities, deviations, level)
 

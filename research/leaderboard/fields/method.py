@@ -195,11 +195,19 @@ class PooledFields:
         self._refit(float(FIRST_HOUR + hour.number))
         served = self._atlas.look_up(self._rows(hour), hour.events.scores)
         effects = self._atlas.effects
-        if effects is None:
-            return served
-        given = {
-            name: effects.codes(name, names)[hour.fields[name]]
+        return served if effects is None else effects.applied(served, *self._given(hour))
+
+    def quantiles(
+        self, hour: FieldHour, served: Floats, levels: Sequence[float], by_fields: bool = True
+    ) -> list[Floats]:
+        """Of each level what the true probabilities are below with this chance, (n,), given what
+        `predict` said of the hour; as if the effects were certain unless `by_fields`."""
+        columns = (self._rows(hour), hour.events.scores, served, levels)
+        return self._atlas.quantiles(*columns, *(self._given(hour) if by_fields else ()))
+
+    def _given(self, hour: FieldHour) -> tuple[list[str], dict[str, list[str]]]:
+        fields = {
+            name: [names[code] for code in hour.fields[name].tolist()]
             for name, names in self._values.items()
         }
-        names = [self._names[code] for code in hour.campaigns.tolist()]
-        return effects.applied(served, names, given)
+        return [self._names[code] for code in hour.campaigns.tolist()], fields

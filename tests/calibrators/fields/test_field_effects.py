@@ -32,13 +32,24 @@ def bits(values: Floats | float) -> bytes:
 
 
 def test_the_terms_of_a_score_are_summed_in_log_odds() -> None:
-    assert EFFECTS.log_odds(CAMPAIGNS, FIELDS, 5) == pytest.approx(LOG_ODDS)
+    assert np.log(EFFECTS.odds_ratios(CAMPAIGNS, FIELDS, 5)) == pytest.approx(LOG_ODDS)
     first, second, *_ = EFFECTS.explained(CAMPAIGNS, FIELDS, 5)
     assert first == pytest.approx(
         {"device": 0.7, "place": 0.4, "device*place": -0.2, "campaign*device": 0.0}
     )
     assert second["campaign*device"] == pytest.approx(0.5)
-    assert EFFECTS.variances(CAMPAIGNS, FIELDS, 5) == pytest.approx([0.05, 0.1, 0, 0.01, 0.01])
+
+
+def test_variances_are_summed_and_what_has_no_row_is_as_uncertain_as_the_least_certain() -> None:
+    """In turn: values, a pair without a row; a campaign's deviation; a campaign and a value without
+    rows; a value without a row; and a field without a value, which adds nothing."""
+    found = EFFECTS.variances(CAMPAIGNS, FIELDS, 5)
+
+    known = [0.04 + 0.01 + 0.09, 0.0 + 0.01 + 0.09, 0.0 + 0.01 + 0.09, 0.04 + 0.01 + 0.09, 0.01]
+    assert found == pytest.approx(known)
+    assert not EFFECTS.variances(CAMPAIGNS, {}, 5).any()
+    one = EFFECTS.variances("a", {"device": "web", "place": "top"}, 5)
+    assert one.tolist() == [found[1]] * 5
 
 
 def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,17 +62,34 @@ def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     odds = P[1:-1] / (1 - P[1:-1]) * np.exp(LOG_ODDS[1:-1])
     assert expected[1:-1] == pytest.approx(odds / (1 + odds))
     assert bits(EFFECTS.applied(P, CAMPAIGNS, codes)) == bits(expected)
-    alone = [EFFECTS.odds_ratio(name, row) for name, row in zip(CAMPAIGNS, rows, strict=True)]
-    assert bits(EFFECTS.odds_ratios(CAMPAIGNS, FIELDS, len(P))) == bits(np.array(alone))
+    fields = (dict(zip(FIELDS, row, strict=True)) for row in rows)
+    alone = [EFFECTS.odds_ratios(*each, 1) for each in zip(CAMPAIGNS, fields, strict=True)]
+    assert bits(EFFECTS.odds_ratios(CAMPAIGNS, FIELDS, len(P))) == bits(np.ravel(alone))
+    variances = EFFECTS.variances(CAMPAIGNS, FIELDS, 5)
+    assert bits(EFFECTS.variances(CAMPAIGNS, codes, 5)) == bits(variances)
     monkeypatch.setattr("calibrators.fields.effects._FEW", 0)
     assert bits(EFFECTS.applied(P, CAMPAIGNS, FIELDS)) == bits(expected)
+
+
+def test_fields_of_many_combinations_are_searched_one_by_one_to_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together = FieldEffects({"device": DEVICE, "place": PLACE})
+    monkeypatch.setattr("calibrators.fields.effects._REMEMBERED", 5)
+    alone = FieldEffects({"device": DEVICE, "place": PLACE})
+
+    for fields in (FIELDS, {**FIELDS, "place": "top"}, {"place": ["top", ""] * 2 + ["side"]}):
+        for way in ("odds_ratios", "variances"):
+            found, expected = (getattr(each, way)("", fields, 5) for each in (alone, together))
+            assert bits(found) == bits(expected)
+    assert not alone._remembers
 
 
 def test_one_value_for_all_and_fields_that_are_not_given() -> None:
     each = EFFECTS.odds_ratios("a", {"device": ["web"] * 5}, 5)
 
     assert bits(EFFECTS.odds_ratios("a", {"device": "web"}, 5)) == bits(each)
-    assert EFFECTS.log_odds("b", {}, 5) == pytest.approx(0.1)
+    assert np.log(EFFECTS.odds_ratios("b", {}, 5)) == pytest.approx(0.1)
     assert bits(EFFECTS.odds_ratios("b", {"colour": "red"}, 5)) == bits(
         EFFECTS.odds_ratios("b", {}, 5)
     )

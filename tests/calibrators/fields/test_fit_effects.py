@@ -67,6 +67,17 @@ def test_effects_are_found_and_levels_stay() -> None:
     assert fitted.notes["fields"]["device"]["kept"] == 3
 
 
+def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even were all effects too small to matter: without a row it would be as uncertain as a value
+    that was never seen."""
+    monkeypatch.setattr("calibrators.fields.fit._NONE", 10.0)
+    effects = Pooled(HOURS).refit(history_of(EFFECTS)).atlas.effects
+    assert effects is not None
+    assert effects.tables[0]["device"].names == ("", *sorted(DEVICES))
+    known = effects.variances("", {"device": DEVICES}, 3)
+    assert known.max() < 0.1 * effects.variances("", {"device": "unseen"}, 1)[0]
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_fields_that_do_nothing_have_no_effect(seed: int) -> None:
     history = history_of(EFFECTS * 0, seed)
@@ -126,9 +137,18 @@ def test_effects_that_the_newest_hour_speaks_against_are_held_back(
 def test_no_effect_moves_by_more_than_the_step() -> None:
     far, near = effects_of(np.array([2.0, -2.0, 0.5])), effects_of(np.array([0.0, 0.0, 0.0]))
 
-    out = far.stepped(near, 3.0).log_odds("", {"device": DEVICES}, 3)
-    back = FieldEffects.none(("device",)).stepped(far, 3.0).log_odds("", {"device": DEVICES}, 3)
+    out, back = (
+        np.log(effects.odds_ratios("", {"device": DEVICES}, 3))
+        for effects in (far.stepped(near, 3.0), FieldEffects.none(("device",)).stepped(far, 3.0))
+    )
 
     assert out == pytest.approx([np.log(3), -np.log(3), 0.5])
     assert back == pytest.approx([2 - np.log(3), np.log(3) - 2, 0.0])
     assert FieldEffects.none(("device",)).stepped(effects_of(EFFECTS), 3.0).is_none
+
+
+def test_an_effect_that_goes_in_steps_is_as_uncertain_as_the_least_certain() -> None:
+    before = FieldEffects({"device": EffectTable.of({"": 0.0, "ios": 2.0}, {"ios": 0.1})})
+    now = FieldEffects({"device": EffectTable.of({"": 0.0, "web": 0.1}, {"": 0.4, "web": 0.02})})
+    found = now.stepped(before, 3.0).variances("", {"device": ["ios", "web"]}, 2)
+    assert found == pytest.approx([0.16, 0.0004])
