@@ -28,7 +28,7 @@ def test_nine_of_ten_true_probabilities_are_inside(distortions):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_intervals_of_rare_values_know_that_their_effects_are_uncertain():
     """Of platforms with 800 sites and 300 cities, most of them rare: were the effects taken for
     certain, seven of ten true probabilities would be inside."""
