@@ -114,7 +114,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.methods.equal_frequency.running_sums": {"values": np.empty((3, 0))},
     "calibrators.bins.codecs.sum_parts": PARTS,
     "calibrators.pooled.families.find_families": {"seen": DEVIATIONS},
-    "calibrators.pooled.outliers.raised_hours": {"everyone": np.ones(3)},
     "calibrators.pooled.levels.block_weights": BY_HOUR,
     "calibrators.pooled.levels.levels_of_blocks": BY_HOUR,
     "calibrators.pooled.change_points.hour_weights": BY_HOUR,

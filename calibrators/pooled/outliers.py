@@ -2,7 +2,7 @@
 no market gives, tracking outages of all campaigns, and bursts of bots in some.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -73,18 +73,8 @@ class CampaignHours(NamedTuple):
     def blocks(self) -> list["CampaignHours"]:
         """The campaigns in blocks, one at least; views of the tables."""
         firsts = range(0, max(len(self.expected), 1), _BLOCK)
-        return [self._rows(slice(first, first + _BLOCK)) for first in firsts]
-
-    def _rows(self, span: slice) -> "CampaignHours":
-        return CampaignHours(
-            self.expected[span],
-            self.observed[span],
-            self.weights[span],
-            self.begun[span],
-            self.groups[span],
-            self.fitted[span],
-            self.variances[span],
-        )
+        spans = [slice(first, first + _BLOCK) for first in firsts]
+        return [CampaignHours._make(column[span] for column in self) for span in spans]
 
 
 def complete_hours(ages: Floats) -> slice:
@@ -154,8 +144,7 @@ def _usual(expected: Floats, observed: Floats) -> Floats:
 
 
 def _far(expected: Floats, observed: Floats) -> NDArray[np.bool_]:
-    far: NDArray[np.bool_] = (observed > FARTHEST * expected) | (observed * FARTHEST < expected)
-    return far
+    return np.asarray((observed > FARTHEST * expected) | (observed * FARTHEST < expected))
 
 
 def _covered(spans: NDArray[np.bool_], span: int) -> NDArray[np.bool_]:
@@ -252,58 +241,109 @@ def _continued(out: NDArray[np.bool_], expected: Floats) -> NDArray[np.bool_]:
 
 
 RAISED = 2.0
-"""A ratio above this factor of the campaign's median, and of everyone's, is raised."""
+"""Where all campaigns together are higher by this factor, it is a market."""
 
 LONGEST_BURST = 4
 """Hours: what is raised for longer is believed."""
 
-_BURST_EVIDENCE = 6.0
+_RATIOS = (2.0, 4.0, 8.0)
+"""How many times as much as before may be seen in a burst."""
+
+_BURST_EVIDENCE, _MOST_OF_ONE = 6.0, 3.0
+"""Nats of all campaigns, and of one: two that jump by themselves are no burst."""
+
 _FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
 """Campaigns that are raised together, as number and as shares of those that expect a positive:
 fewer jump by themselves, and more are a market."""
 
 
-def raised_hours(block: CampaignHours, everyone: Floats) -> NDArray[np.bool_]:
-    """The hours, (c, h), in spans of one to three that are raised beyond chance, `_BURST_EVIDENCE`
-    nats, for `LONGEST_BURST` hours at most. everyone: (h,), the ratio of all campaigns."""
-    expected, observed = block.expected, block.observed
-    if not expected.size:
-        return np.zeros(expected.shape, bool)
-    usual = expected * _usual(expected, observed)[:, None] * everyone
-    high = observed > RAISED * usual
-    found = np.zeros_like(high)
-    for span in range(1, min(LONGEST_BURST, expected.shape[1] + 1)):
-        e, y = span_sums(usual, span), span_sums(observed, span)
-        sure = (y > RAISED * e) & (poisson_evidence(e, y) > _BURST_EVIDENCE)
-        found |= _covered(sure, span)
-    return _short(found & high)
+class BurstScan(NamedTuple):
+    """Of a block, the positives that are usual and that are observed, and the ratio of the hours
+    just before each hour, 1 at least, (c, h) each: a cycle's morning is not raised against it."""
+
+    usual: Floats
+    observed: Floats
+    before: Floats
+
+    @classmethod
+    def of(cls, block: CampaignHours, everyone: Floats) -> "BurstScan":
+        """everyone: (h,), the ratio of all campaigns."""
+        usual = block.expected * _usual(block.expected, block.observed)[:, None] * everyone
+        padded = (np.pad(t, ((0, 0), (LONGEST_BURST, 0)))[:, :-1] for t in (block.observed, usual))
+        seen, had = (span_sums(table, LONGEST_BURST) + LONGEST_BURST for table in padded)
+        return cls(usual, block.observed, np.maximum(seen / had, 1.0))
+
+    def evidence(self, span: int) -> Floats:
+        """Log likelihood ratios of bursts that begin in each hour, from so many hours, in nats,
+        (c, h): the likeliest of `_RATIOS` against 1; minus infinity where hours are missing."""
+        seen, usual = span_sums(self.observed, span), span_sums(self.usual, span)
+        usual *= self.before[:, : usual.shape[1]]
+        nats = np.max([seen * np.log(ratio) - (ratio - 1) * usual for ratio in _RATIOS], axis=0)
+        return np.pad(nats, ((0, 0), (0, span - 1)), constant_values=-np.inf)
+
+    def sums(self) -> Floats:
+        """Over all campaigns, (s, h): for each span, that a share of them is hit. Source: Xie and
+        Siegmund, Sequential multi-sensor change-point detection, Annals of Statistics 41, 2013."""
+        begins, found = self.evidence(1) > 0, []
+        for span in range(1, min(LONGEST_BURST, self.usual.shape[1] + 1)):
+            logs = np.log(_LEAST_TOGETHER) + np.where(begins, self.evidence(span), -np.inf)
+            each = np.logaddexp(np.log1p(-_LEAST_TOGETHER), logs)
+            found.append(np.minimum(each, _MOST_OF_ONE).sum(axis=0))
+        return np.array(found)
 
 
-def _short(hours: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Without what lasts for longer than a burst."""
-    if hours.shape[1] <= LONGEST_BURST:
-        return hours
-    spans = np.lib.stride_tricks.sliding_window_view(hours, LONGEST_BURST + 1, axis=1)
-    long: NDArray[np.bool_] = np.asarray(spans.all(axis=2))
-    return hours & ~_covered(long, LONGEST_BURST + 1)
+class Burst(NamedTuple):
+    """The campaigns of each block, (c,), that are raised together in the hours [first, behind)."""
+
+    rows: list[NDArray[np.bool_]]
+    first: int
+    behind: int
+
+
+def _bursts(scans: Sequence[BurstScan], tested: Floats) -> Iterator[Burst]:
+    """However long they last, in turn, none within `LONGEST_BURST` hours of another's first."""
+    sums, behind = np.sum([scan.sums() for scan in scans], axis=0), 0
+    least = np.log1p(-_LEAST_TOGETHER) - np.log(_LEAST_TOGETHER)
+    for first in np.flatnonzero(sums.max(axis=0) > _BURST_EVIDENCE).tolist():
+        span = int(np.argmax(sums[:, first])) + 1
+        rows = [scan.evidence(span)[:, first] > least for scan in scans]
+        together = sum(int(np.count_nonzero(some)) for some in rows)
+        enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
+        if first >= behind and enough <= together <= _MOST_TOGETHER * tested[first]:
+            lasts = _length(scans, Burst(rows, first, first), span)
+            behind = first + min(lasts, LONGEST_BURST)
+            yield Burst(rows, first, first + lasts)
+
+
+def _length(scans: Sequence[BurstScan], burst: Burst, span: int) -> int:
+    """Hours for which its campaigns together stay raised."""
+    seen, usual = np.zeros((2, scans[0].usual.shape[1] - burst.first))
+    for scan, rows in zip(scans, burst.rows, strict=True):
+        seen += scan.observed[rows, burst.first :].sum(axis=0)
+        usual += (scan.usual[rows, burst.first :].T * scan.before[rows, burst.first]).sum(axis=1)
+    ratio = seen[:span].sum() / usual[:span].sum()
+    low = (seen + ratio) / (usual + 1) < np.sqrt(ratio)
+    return int(np.argmax(np.append(low, True)))
 
 
 def burst_hours(blocks: Sequence[CampaignHours]) -> list[NDArray[np.bool_]]:
     """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised
     from the same hour on and most are not. A market raises all, and what concerns one campaign
-    comes at a time of its own. What lasts for more than `LONGEST_BURST` hours is believed."""
+    comes at a time of its own. What lasts for more than `LONGEST_BURST` hours is believed; so is
+    what has not come back yet, where of what was raised before two more have stayed than have."""
+    found = [np.zeros(block.expected.shape, bool) for block in blocks]
     hours = blocks[0].expected.shape[1]
     if not hours:
-        return [np.zeros(block.expected.shape, bool) for block in blocks]
+        return found
     platform = PlatformHours.of(blocks, hours)
     ratios = (platform.observed[0] + 1) / (platform.expected[0] + 1)
     everyone = np.maximum(ratios / np.median(ratios), 1.0)
-    raised = [raised_hours(block, everyone) for block in blocks]
-    begun = [found & ~np.pad(found, ((0, 0), (1, 0)))[:, :-1] for found in raised]
-    together = np.sum([found.sum(axis=0) for found in begun], axis=0)
-    tested = np.sum([(block.expected > 1).sum(axis=0) for block in blocks], axis=0)
-    least = np.maximum(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested)
-    market = (together > _MOST_TOGETHER * tested) | (everyone > RAISED)
-    struck = (together >= least) & ~market
-    near = np.convolve(struck, np.ones(LONGEST_BURST))[: len(struck)] > 0
-    return [found & near for found in raised]
+    tested = (everyone <= RAISED) * sum((block.expected > 1).sum(axis=0) for block in blocks)
+    bursts = list(_bursts([BurstScan.of(block, everyone) for block in blocks], tested))
+    short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
+    back = [burst for burst in short if burst.behind < hours]
+    stay = len(bursts) - len(short) >= len(back) + 2
+    for rows, first, behind in back if stay else short:
+        for block, some in zip(found, rows, strict=True):
+            block[some, first:behind] = True
+    return found

@@ -12,9 +12,9 @@ AGES = np.arange(HOURS)[::-1] + 0.5
 NEWEST = slice(-3, None)
 
 
-def block(factors: Floats, seed: int = 0) -> CampaignHours:
-    """Campaigns with twenty positives an hour, times these factors, (c, h)."""
-    expected = np.full((CAMPAIGNS, HOURS), 20.0)
+def block(factors: Floats, seed: int = 0, positives: float = 20.0) -> CampaignHours:
+    """Campaigns with so many positives an hour, times these factors, (c, h)."""
+    expected = np.full((CAMPAIGNS, HOURS), positives)
     observed = np.random.default_rng(seed).poisson(expected * factors).astype(np.float64)
     return CampaignHours.of(expected, observed)
 
@@ -32,6 +32,45 @@ def test_a_burst_in_some_campaigns_weighs_nothing(hours: slice) -> None:
     found = burst_hours([block(raised(slice(0, 6), hours))])[0]
 
     assert (found == (raised(slice(0, 6), hours) > 1)).all()
+
+
+@pytest.mark.parametrize(("positives", "factor"), [(60.0, 2.0), (8.0, 3.0)], ids=["twice", "few"])
+@pytest.mark.parametrize("seed", range(5))
+def test_what_no_campaign_shows_alone_all_show_together(
+    positives: float, factor: float, seed: int
+) -> None:
+    """Nine in ten of the hours of bots are found, and next to no other."""
+    factors = raised(slice(0, 6), NEWEST, factor)
+    found = burst_hours([block(factors, seed, positives)])[0]
+
+    assert found[factors > 1].mean() > 0.9
+    assert found[factors == 1].mean() < 0.002
+
+
+def test_a_morning_of_campaigns_with_the_same_cycle_is_no_burst() -> None:
+    """Of ten of sixty, higher by 2.2 at its top than at its bottom."""
+    factors = np.ones((CAMPAIGNS, HOURS))
+    factors[:10] = np.exp(0.4 * np.sin(2 * np.pi * np.arange(HOURS) / 24))
+    for seed in range(10):
+        assert not burst_hours([block(factors, seed, 60.0)])[0].any()
+
+
+def test_a_rise_that_stays_hides_no_burst_after_it() -> None:
+    factors = raised(slice(0, 6), slice(36, None)) * raised(slice(10, 16), NEWEST)
+    found = burst_hours([block(factors)])[0]
+
+    assert found[10:16, NEWEST].all()
+    assert not found[:6].any()
+
+
+@pytest.mark.parametrize(("lasts", "believed"), [(48, True), (3, False)])
+def test_where_rises_have_stayed_the_next_is_believed(lasts: int, believed: bool) -> None:
+    """What began earlier on the two days tells; with nothing to go by it is held for bots."""
+    factors = raised(slice(50, 56), NEWEST)
+    for campaigns, first in ((slice(0, 6), 26), (slice(10, 16), 36)):
+        factors *= raised(campaigns, slice(first, first + lasts))
+
+    assert burst_hours([block(factors)])[0][50:56, NEWEST].any() != believed
 
 
 @pytest.mark.parametrize(
