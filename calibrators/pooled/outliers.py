@@ -321,7 +321,7 @@ def _length(scans: Sequence[BurstScan], burst: Burst, span: int) -> int:
     for scan, rows in zip(scans, burst.rows, strict=True):
         seen += scan.observed[rows, burst.first :].sum(axis=0)
         usual += (scan.usual[rows, burst.first :].T * scan.before[rows, burst.first]).sum(axis=1)
-    ratio = seen[:span].sum() / usual[:span].sum()
+    ratio = seen[:span].sum() / max(usual[:span].sum(), np.finfo(np.float64).tiny)
     low = (seen + ratio) / (usual + 1) < np.sqrt(ratio)
     return int(np.argmax(np.append(low, True)))
 
