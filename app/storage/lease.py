@@ -102,7 +102,8 @@ class ShardShare:
         if self._place is None:
             return range(0)
         held = self._client.mget([keys.lease(place) for place in self._places])
-        taken = [place for place, holder in enumerate(held) if holder is not None]
+        # Its own may have run out since.
+        taken = sorted({self._place, *(place for place, one in enumerate(held) if one is not None)})
         return range(taken.index(self._place), keys.SHARDS, len(taken))
 
     def leave(self) -> None:

@@ -182,3 +182,13 @@ def test_the_share_of_who_is_silent_falls_to_the_others(redis_client: redis.Redi
         assert time.monotonic() < deadline, "the place did not run out"
         time.sleep(0.005)
     assert len(silent.take()) == SHARDS / 2
+
+
+def test_a_place_that_runs_out_meanwhile_has_a_share_still(
+    redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a process that stood still for as long."""
+    late = share(redis_client, "a")
+    monkeypatch.setattr(redis_client, "mget", lambda names: [None] * len(names))
+
+    assert late.take() == range(SHARDS)
