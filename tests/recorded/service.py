@@ -56,7 +56,9 @@ _VARYING = re.compile(
 _SEAL = re.compile(rb"\A2:[0-9a-f]{8}:(?=\{)")
 """The checksum of JSON, which varies as that does."""
 # Batches of a log are numbered by the time.
-_MASKED_KEYS = re.compile(r":(audit|audit:head|heartbeat|lease:\w+|fence:\w+)$|:folding:")
+_MASKED_KEYS = re.compile(r":(audit|audit:head|heartbeat|(lease|fence):[\w-]+)$|:folding:")
+# Held between folds, and not during a refit.
+_NOW_AND_THEN = re.compile(rb":lease:folds-")
 _MASKED_FIELDS = {"folds", "from", "created_at", "started_at", "finished_at"}
 _REQUESTS: dict[str, tuple[str, str, Any]] = {
     "atlas of an unknown target": ("GET", "/v1/atlas/nothing", None),
@@ -249,6 +251,8 @@ def _stored(service: Service, what: str) -> Items:
     """All that Redis holds, by kind of key: the name of every key, and its content."""
     kinds: dict[str, list[str]] = {}
     for key in sorted(set(service.store.keys("*")) - {PROBE.encode()}):
+        if _NOW_AND_THEN.search(key):
+            continue
         name = key.decode()
         content = "(varies)" if _MASKED_KEYS.search(name) else _content(service.store, key)
         kinds.setdefault(_kind(name), []).append(f"{name} {content}")
