@@ -13,7 +13,7 @@ that were read hold. Seconds are CPU time.
 
     python -m benchmarks.core.effects [--quick]
 
-`--quick` leaves the refit out, which takes five minutes.
+`--quick` leaves the refit out, which takes minutes.
 """
 
 import json

@@ -176,6 +176,12 @@ def test_one_node_by_itself_is_refused(running: Cluster, served: redis.Redis) ->
         assert store_dangers(alone)[0] == (StoreDanger.CLUSTER,)
 
 
+def test_what_is_sent_to_no_master_is_refused(served: redis.Redis) -> None:
+    """And does not go to whatever server listens on the usual port of this machine."""
+    with pytest.raises(RuntimeError, match="not sent to a master"):
+        served.pipeline().watch(keys.API_KEYS)
+
+
 class Sender(threading.Thread):
     """Sends requests under keys, each again until it is acknowledged, while `wanted`."""
 

@@ -140,8 +140,8 @@ class _NoConnections(redis.ConnectionPool):
     are, and must not find a server on the usual port instead."""
 
     def get_connection(self, *_: object, **__: object) -> Any:
-        """Raises."""
-        raise NotImplementedError("a command of a cluster that has no server")
+        """Raises RuntimeError."""
+        raise RuntimeError("a command that is not sent to a master of the cluster")
 
 
 class ClusterRedis(redis.Redis):
