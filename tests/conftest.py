@@ -46,6 +46,10 @@ settings.load_profile("same")
 # Time-outs are for services; on a busy machine a test may have to wait for its turn.
 open_redis.__defaults__ = open_async_redis.__defaults__ = (20.0,)
 
+# Nor may a service refuse because its loop is behind: that of a test shares its interpreter with the
+# caller and the tracer, and a refusal that a caller would meet by sending again is an error here.
+os.environ["SIROCCO_SHED_LAG_SECONDS"] = "60"
+
 TESTS = Path(__file__).parent
 # httpx reads the authorities of the whole world for every client that a test or a command makes,
 # 20 ms each time; those here talk to this machine alone, so they may look for them in a folder

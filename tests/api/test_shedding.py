@@ -18,9 +18,15 @@ from tests.api.problems import problem
 from tests.api.raw_connection import QUESTION, post, raw
 from tests.api.running_service import RunningService, eventually, serving
 
-LAG = 0.025
+LAG = 1.0
+"""Only a lag that a test feigns is as long."""
 READS = ["/v1/campaigns", "/v1/maps/click/a", "/v1/admin/versions", "/nothing"]
 HEALTH = ["/healthz", "/readyz", "/metrics"]
+
+
+@pytest.fixture(scope="module")
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"shed_lag_seconds": LAG})
 
 
 def answers(service: RunningService) -> dict[str, httpx.Response]:
@@ -59,7 +65,7 @@ def test_calibrations_are_refused_last_and_health_never(service, lag):
 def test_a_request_that_is_refused_leaves_its_connection_open(service):
     with raw(service) as connection:
         for path in ("/v1/events", "/v1/calibrate"):
-            with behind(service, 1.0):
+            with behind(service, 5 * LAG):
                 connection.send(post(path))
                 assert connection.answer().status == 503
         eventually(lambda: service.app.state.resources.shedder._before < LAG)
@@ -71,7 +77,7 @@ def test_to_refuse_takes_no_task(service):
     """It must be cheap. While nothing is refused events are called as before."""
     called = Mock(side_effect=HotPath.__call__)
     with patch.object(HotPath, "__call__", lambda *given: called(*given)):
-        with behind(service, 1.0), raw(service) as connection:
+        with behind(service, 5 * LAG), raw(service) as connection:
             connection.send(post("/v1/events"))
             assert connection.answer().status == 503
         assert not called.called
