@@ -12,7 +12,7 @@ from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import msgspec
 import orjson
@@ -29,6 +29,13 @@ REDIS, CLICK_LOG, KEY, MANIFEST = "redis.rdb", "click-log", "signing.key", "mani
 _APPEND_ONLY: Final = "appendonly.aof"
 """An append-only file may begin with a snapshot: a snapshot alone is one, for Redis 6 and later."""
 _LONGEST_SECONDS: Final = 3600.0
+_OPTIONS_OF_TLS: Final = {
+    "ssl_ca_certs": "--cacert",
+    "ssl_ca_path": "--cacertdir",
+    "ssl_certfile": "--cert",
+    "ssl_keyfile": "--key",
+}
+"""Words of redis-cli that say what options of an address do."""
 
 _Folder = Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)]
 
@@ -165,15 +172,13 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 def _snapshot(url: str, path: Path) -> None:
     """Have Redis send all that it holds at one moment."""
-    from redis.connection import SSLConnection, parse_url
-
     from app.storage.redis.server import find_redis_binary
 
-    found = cast(dict[str, object], parse_url(url))  # type: ignore[no-untyped-call]
+    found = _server(url)
     program = shutil.which("redis-cli") or find_redis_binary().with_name("redis-cli")
     server = ["-h", found.get("host", "localhost"), "-p", found.get("port", 6379)]
     words = ["-s", found["path"]] if "path" in found else server
-    words += ["--tls"] if found.get("connection_class") is SSLConnection else []
+    words += _words_of_tls(found) if url.startswith("rediss") else []
     words += ["--user", found["username"]] if "username" in found else []
     secret = {"REDISCLI_AUTH": str(found["password"])} if "password" in found else {}
     command = [str(word) for word in (program, *words, "--rdb", path)]
@@ -185,6 +190,38 @@ def _snapshot(url: str, path: Path) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         why = getattr(error, "stderr", None) or error
         raise CommandError(f"redis-cli --rdb failed: {why}", FAILED) from None
+
+
+def _server(url: str) -> dict[str, Any]:
+    """What a connection to the server is made with: with Sentinel, to the master of the moment."""
+    from redis.exceptions import RedisError
+
+    from app.storage.redis.addresses import CLUSTER, address_of
+    from app.storage.redis.client import open_redis
+
+    address = address_of(url)
+    if address is not None and address.kind == CLUSTER:
+        raise CommandError(
+            "a cluster has no snapshot of one moment: docs/backup.md says what to copy of it"
+        )
+    with open_redis(url) as client:
+        found = dict(client.connection_pool.connection_kwargs)
+        if address is not None:
+            try:
+                connection = client.connection_pool.get_connection()
+            except RedisError as error:
+                raise CommandError(f"there is no master to copy: {error}", FAILED) from None
+            found |= {"host": connection.host, "port": connection.port}
+    return found
+
+
+def _words_of_tls(found: dict[str, Any]) -> list[object]:
+    # A file may hold the certificate and its key.
+    found = {"ssl_keyfile": found.get("ssl_certfile"), **found}
+    words: list[object] = ["--tls"]
+    for option, word in _OPTIONS_OF_TLS.items():
+        words += [word, found[option]] if found.get(option) else []
+    return words + (["--insecure"] if found.get("ssl_cert_reqs") == "none" else [])
 
 
 def _copy_parts(source: Path, target: Path) -> None:

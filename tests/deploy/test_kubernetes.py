@@ -16,7 +16,7 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {"egress": [{"ports": [{"port": 443}]}]},
 }
 OWN_SERVERS: dict[str, Any] = {
-    "redis": {"enabled": False, "port": 6380},
+    "redis": {"enabled": False, "port": 6380, "files": ["redis-ca.pem"]},
     "worker": {"replicas": 2},
     "settings": {"SIROCCO_CLICK_LOG_URL": "s3://clicks/sirocco"},
     "image": {"digest": "sha256:" + "0" * 64},
@@ -86,6 +86,13 @@ def test_secrets_come_as_files_that_each_pod_needs() -> None:
         assert secret["defaultMode"] == 0o440
         assert "secretKeyRef" not in str(pod)
     assert not [each for each in made if each["kind"] == "Secret"]
+
+
+def test_certificates_are_files_of_the_secret_that_api_and_worker_get() -> None:
+    for name, pod in pods(objects(**OWN_SERVERS)).items():
+        (secret,) = (volume["secret"] for volume in pod["volumes"] if "secret" in volume)
+        files = {item["key"]: item["path"] for item in secret["items"]}
+        assert files["redis-ca.pem"] == "redis-ca.pem", name
 
 
 def test_policies_let_in_and_out_what_is_needed() -> None:

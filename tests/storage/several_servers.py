@@ -1,4 +1,5 @@
-"""Real clusters and Sentinels: processes of redis-server on loopback, to be killed and frozen."""
+"""Real clusters and Sentinels: processes of redis-server on loopback, to be killed and frozen; with
+a file that `certificate` made they speak TLS alone, and ask clients for it, too."""
 
 import os
 import shutil
@@ -15,6 +16,7 @@ import redis
 from redis.crc import key_slot
 from redis.exceptions import RedisError
 
+from app.storage.errors import StorageUnavailable
 from tests.reserved_ports import reserved_port
 
 NODE_TIMEOUT = 1000
@@ -27,19 +29,44 @@ def until(condition: Callable[[], object], what: str) -> None:
     """Waits until it is so; a server that does not answer yet is no failure."""
     deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
-        with suppress(RedisError, OSError):
+        with suppress(RedisError, OSError, StorageUnavailable):
             if condition():
                 return
         time.sleep(0.02)
     raise AssertionError(f"waited in vain until {what}")
 
 
+def certificate(pem: Path) -> Path:
+    """Writes a key and its certificate, which is its own authority, for this machine."""
+    if shutil.which("openssl") is None:
+        pytest.skip("install openssl")
+    key = pem.with_suffix(".key")
+    names = "subjectAltName=IP:127.0.0.1,DNS:localhost"
+    kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    made = ("-keyout", key, "-out", pem, "-subj", "/CN=sirocco", "-addext", names)
+    subprocess.run(["openssl", "req", "-x509", *kind, *made], check=True, capture_output=True)
+    pem.write_bytes(pem.read_bytes() + key.read_bytes())
+    return pem
+
+
+def query_of(pem: Path | None) -> str:
+    """What an address says of TLS."""
+    return f"?ssl_ca_certs={pem}&ssl_certfile={pem}" if pem else ""
+
+
 class Node:
     """One server: start it as often as it was killed."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, pem: Path | None = None) -> None:
         self.port = reserved_port()
-        self.client = redis.Redis(port=self.port, socket_timeout=5)
+        tls = {"ssl": True, "ssl_ca_certs": pem, "ssl_certfile": pem} if pem else {}
+        self.client = redis.Redis(port=self.port, socket_timeout=5, **tls)
+        self._ports = ("--port", str(self.port))
+        if pem:
+            self._ports = ("--port", "0", "--tls-port", str(self.port))
+            for name in ("cert", "key", "ca-cert"):
+                self._ports += (f"--tls-{name}-file", str(pem))
+            self._ports += ("--tls-replication", "yes", "--tls-cluster", "yes")
         self._folder = folder / str(self.port)
         self._folder.mkdir()
         self._options = options
@@ -53,7 +80,7 @@ class Node:
         binary = shutil.which("redis-server")
         if binary is None:
             pytest.skip("no redis-server on PATH")
-        common = ("--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self._folder))
+        common = (*self._ports, "--bind", "127.0.0.1", "--dir", str(self._folder))
         command = [binary, *self._options, *common, "--logfile", "log"]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, process_group=0)
 
@@ -81,10 +108,10 @@ class Node:
 class Cluster:
     """Three masters, each with a replica behind it in `nodes`."""
 
-    def __init__(self, nodes: list[Node]) -> None:
+    def __init__(self, nodes: list[Node], pem: Path | None) -> None:
         self.nodes = nodes
         hosts = ",".join(node.address for node in nodes[:MASTERS])
-        self.url = f"redis+cluster://{hosts}"
+        self.url = f"redis{'s' if pem else ''}+cluster://{hosts}{query_of(pem)}"
 
     def master_of(self, key: str) -> Node:
         """Who serves a key now, as all who live agree."""
@@ -131,7 +158,7 @@ def _folder(name: str) -> "TemporaryDirectory[str]":
 
 
 @contextmanager
-def cluster() -> Iterator[Cluster]:
+def cluster(pem: Path | None = None) -> Iterator[Cluster]:
     """A cluster of its own."""
     with ExitStack() as opened:
         folder = Path(opened.enter_context(_folder("cluster")))
@@ -147,11 +174,11 @@ def cluster() -> Iterator[Cluster]:
                 "repl-diskless-sync-delay": "0",
             }
             words = [word for name, value in options.items() for word in (f"--{name}", value)]
-            nodes.append(Node(folder, *words))
+            nodes.append(Node(folder, *words, pem=pem))
             opened.callback(nodes[-1].stop)
             nodes[-1].start()
         _join(nodes, ports)
-        made = Cluster(nodes)
+        made = Cluster(nodes, pem)
         made.wait_until_whole()
         yield made
 
@@ -196,22 +223,24 @@ def move_slot(source: Node, target: Node, slot: int, meanwhile: Callable[[], Non
 class Watched:
     """A master and its replica, and three Sentinels that watch them."""
 
-    def __init__(self, master: Node, replica: Node, sentinels: list[Node]) -> None:
+    def __init__(
+        self, master: Node, replica: Node, sentinels: list[Node], pem: Path | None
+    ) -> None:
         self.master = master
         self.replica = replica
         hosts = ",".join(node.address for node in sentinels)
-        self.url = f"redis+sentinel://{hosts}/orders"
+        self.url = f"redis{'s' if pem else ''}+sentinel://{hosts}/orders{query_of(pem)}"
         self.sentinels = sentinels
 
 
 @contextmanager
-def watched() -> Iterator[Watched]:
+def watched(pem: Path | None = None) -> Iterator[Watched]:
     """Of its own."""
     with ExitStack() as opened:
         folder = Path(opened.enter_context(_folder("sentinel")))
 
         def started(*options: str) -> Node:
-            node = Node(folder, *options)
+            node = Node(folder, *options, pem=pem)
             opened.callback(node.stop)
             node.start()
             until(node.client.ping, f"{node.address} answers")
@@ -232,7 +261,7 @@ def watched() -> Iterator[Watched]:
             sentinels.append(started(str(file), "--sentinel"))
         for node in sentinels:
             until(lambda node=node: _sees_all(node), "the Sentinels know each other")
-        yield Watched(master, replica, sentinels)
+        yield Watched(master, replica, sentinels, pem)
 
 
 def _sees_all(sentinel: Node) -> bool:

@@ -9,8 +9,7 @@ from app.cli.serving.processes import Supervision
 from app.errors import FAILED, CommandError
 from app.settings import Settings, variable_of
 from app.storage.errors import StorageUnavailable
-from app.storage.redis.addresses import address_of
-from app.storage.redis.client import open_redis
+from app.storage.redis.client import check_options, open_redis
 from app.storage.redis.server import (
     POLL_SECONDS,
     EmbeddedRedis,
@@ -112,7 +111,7 @@ def external_store(settings: Settings) -> str | None:
     if not settings.redis_url:
         return None
     try:
-        address_of(settings.redis_url)
+        check_options(settings.redis_url)
     except ValueError as error:
         raise CommandError(f"{variable_of('redis_url')}: {error}") from None
     with (

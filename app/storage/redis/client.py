@@ -7,17 +7,19 @@ is an atomic step that Redis runs as a whole.
 
 import os
 import re
-from asyncio import sleep
+from asyncio import Lock, sleep, to_thread
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import hiredis
 import redis
 import redis.asyncio
+from redis.asyncio.connection import RedisSSLContext, SSLConnection
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.connection import HiredisRespSerializer
@@ -92,7 +94,75 @@ def _async_server(url: str, timeout: float) -> redis.asyncio.Redis:
         **_options(timeout),
     )
     pool.connection_class = _packing(pool.connection_class)
+    if issubclass(pool.connection_class, SSLConnection):
+        pool.connection_class = _reading_certificates_once(pool.connection_class)
     return redis.asyncio.Redis.from_pool(pool)
+
+
+def check_options(url: str) -> None:
+    """Raises ValueError that says what in the URL's query a connection cannot be made with: an
+    option that there is not, a file of certificates that cannot be read."""
+    address = address_of(url)
+    urls = [url] if address is None else [address.server_url(*address.hosts[0])]
+    if address is not None:
+        urls.append(address.sentinel_url(*address.hosts[0]))
+    for one in urls:
+        try:
+            redis.ConnectionPool.from_url(one).make_connection()
+            pool = redis.asyncio.ConnectionPool.from_url(one)
+            connection = pool.make_connection()  # type: ignore[no-untyped-call]
+        except (TypeError, ValueError, RedisError) as error:
+            raise ValueError(f"its options are refused: {error}") from None
+        if isinstance(connection, SSLConnection):
+            _check_certificates(connection.ssl_context)
+
+
+def _check_certificates(context: RedisSSLContext) -> None:
+    for name in _FILES_OF_TLS:
+        path = getattr(context, name)
+        if path is not None and not os.access(path, os.R_OK):
+            raise ValueError(f"ssl_{name}={path}: there is no such file that can be read")
+    try:
+        context.get()
+    except OSError as error:
+        raise ValueError(f"its certificates cannot be used: {error}") from None
+
+
+_FILES_OF_TLS: Final = ("ca_certs", "ca_path", "certfile", "keyfile")
+
+
+def _reading_certificates_once(kind: type[SSLConnection]) -> type[SSLConnection]:
+    """The kind of connection, but those of a pool share what they read, and read it anew where a
+    file was renewed: all that the system trusts takes 40 ms, for which no loop may stand still."""
+    shared: dict[tuple[float, ...], RedisSSLContext] = {}
+    one_at_a_time = Lock()
+
+    class Sharing(kind):  # type: ignore[misc, valid-type]
+        ssl_context: RedisSSLContext
+
+        async def connect(self) -> None:
+            if not self.is_connected:
+                async with one_at_a_time:
+                    self.ssl_context = await _read(self.ssl_context)
+            await super().connect()
+
+    async def _read(own: RedisSSLContext) -> RedisSSLContext:
+        renewed = tuple(_renewed_at(getattr(own, name)) for name in _FILES_OF_TLS)
+        if renewed not in shared:
+            shared.clear()
+            own.context = None
+            # What is wrong with a file is told by the connection.
+            with suppress(OSError):
+                await to_thread(own.get)
+        return shared.setdefault(renewed, own)
+
+    return Sharing
+
+
+def _renewed_at(path: str | None) -> float:
+    with suppress(OSError):
+        return Path(path).stat().st_mtime if path is not None else 0.0
+    return 0.0
 
 
 _PACKED_TOGETHER: Final = 256

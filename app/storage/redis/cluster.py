@@ -444,18 +444,6 @@ class MasterFinder:
                 return self._found(host, found)
         raise self._nobody()
 
-    async def master_async(self) -> Host:
-        """The same, for an event loop."""
-        for host in list(self._order):
-            async with redis.asyncio.Redis.from_url(self._url(host), **self._options) as client:
-                try:
-                    found = await client.sentinel_get_master_addr_by_name(self._address.master)
-                except (RedisError, OSError):
-                    continue
-            if found:
-                return self._found(host, found)
-        raise self._nobody()
-
     def _url(self, host: Host) -> str:
         return self._address.sentinel_url(*host)
 
@@ -491,7 +479,7 @@ def following_async(
     class FollowingAsync(kind):  # type: ignore[misc, valid-type]
         async def connect(self) -> None:
             if not self.is_connected:
-                self.host, self.port = await finder.master_async()
+                self.host, self.port = await to_thread(finder.master)
             await super().connect()
 
     return FollowingAsync
