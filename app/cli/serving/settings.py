@@ -3,9 +3,11 @@ and the addresses that a person opens.
 """
 
 import socket
+import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from app.cli.console import messages
 from app.errors import CommandError
@@ -55,9 +57,23 @@ def listener(host: str, port: int, backlog: int) -> socket.socket:
     return socket.create_server((host, port), family=_family(host), backlog=backlog)
 
 
+_RESERVED: Final[list[socket.socket]] = []
+
+
 def free_port(host: str) -> int:
-    """A port of `host` that nobody listens on."""
-    with socket.create_server((host, 0), family=_family(host)) as probe:
+    """A port of `host` that nobody listens on.
+
+    Who is to listen there may take its time to start. On Linux the kernel gives a port that is
+    bound to nobody who asks for any, and who names it may listen there: it stays bound until we
+    end.
+    """
+    with ExitStack() as opened:
+        probe = opened.enter_context(socket.socket(_family(host)))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, 0))
+        if sys.platform == "linux":
+            _RESERVED.append(probe)
+            opened.pop_all()
         port: int = probe.getsockname()[1]
         return port
 
