@@ -66,9 +66,10 @@ def test_the_example_gets_the_probabilities_of_json(service_url: str, redis_url:
     campaigns, scores = ["shoes", "unseen", "hats"], [0.1, 0.2, 0.3]
     asked = {"target": "click", "campaigns": campaigns, "scores": scores}
     answer = httpx.post(f"{service_url}/v1/calibrate", json=asked, **LOOPBACK).json()
+    expected = answer["probabilities"]
     assert names["id_of"] == {"hats": 1, "shoes": 2}
     by_name = names["encode"]("click", campaigns, scores)
-    assert names["calibrate"](by_name) == (200, answer["probabilities"])
+    assert names["calibrate"](by_name) == (200, expected)
     dictionary = int(names["listed"]["dictionary"], 16)
     by_id = names["encode"]("click", [2, 0, 1], scores, dictionary)
     assert names["calibrate"](by_id) == (200, expected)
