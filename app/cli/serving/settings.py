@@ -5,7 +5,6 @@ and the addresses that a person opens.
 import socket
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,21 +60,17 @@ _RESERVED: Final[list[socket.socket]] = []
 
 
 def free_port(host: str) -> int:
-    """A port of `host` that nobody listens on.
-
-    Who is to listen there may take its time to start. On Linux the kernel gives a port that is
-    bound to nobody who asks for any, and who names it may listen there: it stays bound until we
-    end.
-    """
-    with ExitStack() as opened:
-        probe = opened.enter_context(socket.socket(_family(host)))
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind((host, 0))
-        if sys.platform == "linux":
-            _RESERVED.append(probe)
-            opened.pop_all()
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of `host` that nobody listens on. On Linux it is kept, for whoever is to listen there
+    may take its time: it stays bound until we end, and the kernel gives it to nobody by chance."""
+    probe = socket.socket(_family(host))
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind((host, 0))
+    port: int = probe.getsockname()[1]
+    if sys.platform == "linux":
+        _RESERVED.append(probe)
+    else:  # pragma: no cover
+        probe.close()
+    return port
 
 
 def url_of(host: str, port: int) -> str:
