@@ -22,6 +22,7 @@ from xdist.workermanage import NodeManager
 
 from app.storage.redis.client import open_async_redis, open_redis
 from app.storage.redis.server import EmbeddedRedis, NoRedisBinary, find_redis_binary
+from tests.loopback import PATIENT
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -46,9 +47,7 @@ settings.load_profile("same")
 # Time-outs are for services; on a busy machine a test may have to wait for its turn.
 open_redis.__defaults__ = open_async_redis.__defaults__ = (20.0,)
 
-# Nor may a service refuse because its loop is behind: that of a test shares its interpreter with the
-# caller and the tracer, and a refusal that a caller would meet by sending again is an error here.
-os.environ["SIROCCO_SHED_LAG_SECONDS"] = "60"
+os.environ.update(PATIENT)
 
 TESTS = Path(__file__).parent
 # httpx reads the authorities of the whole world for every client that a test or a command makes,

@@ -15,6 +15,7 @@ from app.storage.redis.client import open_redis
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually, serving
 from tests.columns import bodies
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 HEALTH = {"/healthz", "/readyz"}
@@ -317,9 +318,9 @@ def test_admin_routes_have_a_port_of_their_own(settings, redis_url, admin):
         on_main = running.http.get("/v1/admin/keys", headers=admin)
 
         assert kind(on_main) == (404, "not-found")
-        assert httpx.get(path, headers=admin).status_code == 200
-        assert httpx.get(path).status_code == 401
-        assert httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+        assert httpx.get(path, headers=admin, **LOOPBACK).status_code == 200
+        assert httpx.get(path, **LOOPBACK).status_code == 401
+        assert httpx.get(f"http://127.0.0.1:{port}/readyz", **LOOPBACK).status_code == 200
 
 
 def test_the_store_may_be_away_when_a_process_starts(settings, redis_url, keys, tmp_path):

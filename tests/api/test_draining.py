@@ -2,6 +2,7 @@
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -14,6 +15,7 @@ from app.api.metrics.workers import WorkerRecord, WorkerSlot, WorkerTable, new_f
 from app.api.server.server import server_of
 from app.settings import Settings
 from tests.api.running_service import eventually
+from tests.loopback import LOOPBACK
 
 QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.25]}'
 HEAD = (
@@ -21,7 +23,7 @@ HEAD = (
     b"content-length: %d\r\n\r\n" % len(QUESTION)
 )
 NOWHERE = "unix:///nowhere/redis.sock"
-DRAIN_SECONDS = 3.0
+IDLE_SECONDS = "app.api.server.server._IDLE_SECONDS"
 
 
 @contextmanager
@@ -85,9 +87,10 @@ def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: 
 
 @pytest.mark.parametrize("used_before", [True, False])
 def test_a_connection_without_a_request_may_still_bring_one(
-    settings: Settings, redis_url: str, used_before: bool
+    settings: Settings, redis_url: str, used_before: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that was just made, or whose caller is about to ask again."""
+    monkeypatch.setattr(IDLE_SECONDS, 600.0)
     with (
         serving(settings, redis_url) as (server, port),
         socket.create_connection(("127.0.0.1", port)) as connection,
@@ -106,6 +109,32 @@ def test_a_connection_without_a_request_may_still_bring_one(
     assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
+def test_a_server_that_stood_still_meanwhile_reads_what_has_come(
+    settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its host may take the processor away for longer than it waits for idle connections."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.4)
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        eventually(lambda: bool(server.server_state.connections))
+        status, looks = server._status, []
+
+        def update() -> None:
+            looks.append(status.serving)
+            if looks.count(False) == 2:
+                # The first was before it began to wait.
+                connection.sendall(HEAD + QUESTION)
+                time.sleep(0.5)
+
+        monkeypatch.setattr(status, "update", update)
+        server.should_exit = True
+        answer = received(connection)
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
 def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: str) -> None:
     """They are closed in the end, without a byte."""
     with (
@@ -121,20 +150,29 @@ def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: 
 def test_balancers_are_told_before_the_end(settings: Settings, redis_url: str) -> None:
     """While `drain_seconds` last, new connections are taken and `/readyz` says to look elsewhere;
     afterwards none is."""
-    patient = settings.model_copy(update={"drain_seconds": DRAIN_SECONDS})
+    patient = settings.model_copy(update={"drain_seconds": 600.0})
     with serving(patient, redis_url) as (server, port):
         url = f"http://127.0.0.1:{port}"
-        ready = httpx.get(f"{url}/readyz")
+        ready = httpx.get(f"{url}/readyz", **LOOPBACK)
 
         server.should_exit = True
-        eventually(lambda: httpx.get(f"{url}/readyz").status_code == 503)
-        told = httpx.get(f"{url}/readyz")
-        answer = httpx.post(f"{url}/v1/calibrate", content=QUESTION)
+        eventually(lambda: httpx.get(f"{url}/readyz", **LOOPBACK).status_code == 503)
+        told = httpx.get(f"{url}/readyz", **LOOPBACK)
+        answer = httpx.post(f"{url}/v1/calibrate", content=QUESTION, **LOOPBACK)
+        # As a second signal does.
+        server.should_exit = False
         eventually(lambda: refuses(port))
 
     assert (ready.status_code, ready.json()["status"]) == (200, "ready")
     assert (told.json()["status"], told.headers["connection"]) == ("draining", "close")
     assert (answer.status_code, answer.headers["connection"]) == (200, "close")
+
+
+def test_a_drain_has_an_end(settings: Settings, redis_url: str) -> None:
+    short = settings.model_copy(update={"drain_seconds": 0.05})
+    with serving(short, redis_url) as (server, port):
+        server.should_exit = True
+        eventually(lambda: refuses(port))
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def test_binary_columns_and_clients_give_the_same(service, number):
     assert answer[32:][: 8 * number] == plain[32:]
     assert found[1:] == pytest.approx(np.array(expected(request)), rel=1e-12)
     given = request["campaigns"], request["scores"]
-    with Sirocco(service.url) as client, EdgeCalibrator(service.url, "click") as edge:
+    with Sirocco(service.url, timeout=20.0) as client, EdgeCalibrator(service.url, "click") as edge:
         assert edge.wait(60)
         for calibrated in (
             client.calibrate("click", *given, interval=0.9, quantile=0.2),
@@ -149,7 +149,7 @@ def test_intervals_hold_the_variance_of_the_effects_on_every_way_in(fielded, eff
     packed = post(fielded, content=body + section, headers=COLUMNS).content
     assert np.array_equal(np.frombuffer(packed, "<f8", offset=32).reshape(-1, number)[1:], found)
     given = {"fields": fields, "interval": 0.9, "quantile": 0.2}
-    with Sirocco(fielded.url) as client, EdgeCalibrator(fielded.url, "click") as edge:
+    with Sirocco(fielded.url, timeout=20.0) as client, EdgeCalibrator(fielded.url, "click") as edge:
         assert edge.wait(60)
         for calibrated in (
             client.calibrate("click", request["campaigns"], scores, **given),

@@ -1,12 +1,14 @@
 """The pace of long work beside the requests."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import thread_time
 
 import pytest
 
 from app.api.snapshot import Pace, seconds_of_others
+from tests.api.running_service import eventually
 
 PIECE = 0.001
 
@@ -71,13 +73,20 @@ def test_work_goes_on_where_all_of_the_core_is_needed() -> None:
 
 def test_only_other_threads_count() -> None:
     """What a thread works itself is no reason for it to wait."""
-    before = seconds_of_others()
-    _spin()
-    alone = seconds_of_others() - before
-    thread = threading.Thread(target=_spin)
-    thread.start()
-    thread.join()
-    assert alone < 0.04 <= seconds_of_others() - before
+
+    def counted(work: Callable[[], None]) -> float:
+        before = seconds_of_others()
+        work()
+        return seconds_of_others() - before
+
+    def in_a_thread() -> None:
+        thread = threading.Thread(target=_spin)
+        thread.start()
+        thread.join()
+
+    # Threads of other tests' services may work meanwhile.
+    eventually(lambda: counted(_spin) < 0.04)
+    assert counted(in_a_thread) >= 0.04
 
 
 def _spin() -> None:

@@ -230,9 +230,9 @@ def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
         page.get_by_role("button", name="Release click").click()
         dialog.get_by_role("button", name="Release click").click()
         expect(page.locator(".did")).to_have_text("click is released.")
+    eventually(lambda: furnished.serving != before)
     told = furnished.http.get("/v1/admin/versions").json()
     assert (told["rolled_back"]["to"], told["frozen"]) == (older, {})
-    assert furnished.serving != before
     entries = furnished.http.get("/v1/admin/audit").json()["entries"]
     assert [entry["what"] for entry in entries] == ["unfreeze", "rollback"]
 
@@ -244,7 +244,9 @@ def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser
         keys = KeyStore(service.store)
         keys.make(frozenset({Scope.ADMIN}))
         _, token = keys.make(frozenset({Scope.READ}), campaigns=("books/", "shoe"))
+        known = {"Authorization": f"Bearer {token}"}
         eventually(lambda: service.http.get("/v1/status").status_code == 401)
+        eventually(lambda: service.http.get("/v1/status", headers=known).status_code == 200)
         with opened(browser, service) as seen:
             page = seen.page
             page.get_by_label("API key").fill(token)
@@ -261,7 +263,7 @@ def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser
             expect(page.get_by_role("alert").first).to_contain_text("unknown campaign")
             page.evaluate("location.hash = '#/versions'")
             expect(page.locator("h1")).to_have_text("Overview")
-        told = service.http.get("/v1/status", headers={"Authorization": f"Bearer {token}"}).json()
+        told = service.http.get("/v1/status", headers=known).json()
         assert told["targets"] == {"click": {"delayed": False}, "conversion": {"delayed": True}}
         assert (told["campaigns"], told["worker"], told["products"]) == (
             ["books/", "shoe"],

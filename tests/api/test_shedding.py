@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest.mock import Mock, patch
 
 import httpx
@@ -89,9 +89,14 @@ def test_to_refuse_takes_no_task(service):
 def test_more_requests_than_may_wait_are_refused(settings, redis_url):
     """Two wait for a store that takes its time; calibrations go on."""
     few = settings.model_copy(update={"shed_requests": 2})
-    with serving(few, redis_url) as service, ThreadPoolExecutor(2) as callers:
+    with (
+        ThreadPoolExecutor(2) as callers,
+        serving(few, redis_url) as service,
+        ExitStack() as paused,
+    ):
         shedder = service.app.state.resources.shedder
-        service.store.execute_command("CLIENT", "PAUSE", 600, "WRITE")
+        service.store.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
+        paused.callback(service.store.execute_command, "CLIENT", "UNPAUSE")
         events = [impression(time.time())]
         waiting = [
             callers.submit(httpx.post, f"{service.url}/v1/events", json=events, timeout=60)
@@ -103,6 +108,7 @@ def test_more_requests_than_may_wait_are_refused(settings, redis_url):
 
         problem(found, 503, "overloaded")
         assert calibrated.status_code == 200
+        paused.close()
         assert {one.result().status_code for one in waiting} == {200}
         assert service.http.post("/v1/events", json=events).status_code == 200
 

@@ -1,6 +1,7 @@
 """Every part of the benchmarks runs, at a tiny size, and yields its rows. No figure is judged."""
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -304,10 +305,10 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     run(PART)
     said = capsys.readouterr()
     assert said.out == ""
-    assert [line.split(" ", 1)[1] for line in said.err.splitlines()] == [
-        "look_up ...",
-        "look_up: 0 s",
-    ]
+    begun, done = (line.split(" ", 1)[1] for line in said.err.splitlines())
+    assert begun == "look_up ..."
+    # On a busy machine it may be one more.
+    assert re.fullmatch(r"look_up: \d+ s", done)
 
 
 def test_the_ways_of_a_measurement_are_all_called() -> None:

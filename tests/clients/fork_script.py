@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from sirocco_client import AsyncSirocco, Buffering, EdgeCalibrator, Sirocco
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def in_child(act: Callable[[], bool]) -> bool:

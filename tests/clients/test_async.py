@@ -30,6 +30,7 @@ from tests.clients.faulty_proxy import (
     trickles,
 )
 from tests.clients.sent_events import eager, put_outcomes, stored
+from tests.reserved_ports import reserved_port
 
 Result = TypeVar("Result")
 
@@ -79,10 +80,9 @@ def test_many_calls_at_a_time_give_the_same_as_the_atlas(
         assert answer.levels == (atlas.level(name),) * 40
 
 
-def test_without_a_service(settings: Settings, redis_url: str) -> None:
+def test_without_a_service() -> None:
     """A typed error, or scores that are marked as such."""
-    with serving(settings, redis_url) as gone:
-        url = gone.url
+    url = f"http://127.0.0.1:{reserved_port()}"
 
     def ask(sirocco: AsyncSirocco) -> Any:
         return sirocco.calibrate("click", "a", [0.5])

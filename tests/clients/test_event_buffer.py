@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import pytest
 from sirocco_client import (
     Batch,
@@ -30,6 +29,7 @@ from tests.clients.faulty_proxy import (
     stalls,
 )
 from tests.clients.sent_events import eager, put_outcomes, stored
+from tests.reserved_ports import reserved_port
 
 
 @contextmanager
@@ -123,16 +123,13 @@ def test_another_batch_has_another_key(service: RunningService, proxy: FaultyPro
 
 def test_events_outlive_an_outage(settings: Settings, redis_url: str) -> None:
     """The service dies and comes back at the same address; nothing is lost or counted twice."""
-    with serving(settings, redis_url) as first:
-        port = httpx.URL(first.url).port
-        url = first.url
-    with buffer_of(url, batch_events=10) as events:
+    placed = settings.model_copy(update={"port": reserved_port()})
+    with buffer_of(f"http://127.0.0.1:{placed.port}", batch_events=10) as events:
         put_outcomes(events, 25)
         eventually(lambda: events.counts.retries > 3)
         assert (events.counts.accepted, events.counts.waiting) == (0, 25)
 
-        again = settings.model_copy(update={"port": port})
-        with serving(again, redis_url) as service:
+        with serving(placed, redis_url) as service:
             assert events.flush(20.0)
             assert stored(service) == 25
 

@@ -1,6 +1,5 @@
 """What a caller meets when the service is away, slow or odd."""
 
-import httpx
 import pytest
 from sirocco_client import BadAnswer, Refused, Sirocco, TimedOut, Unavailable
 
@@ -16,12 +15,12 @@ from tests.clients.faulty_proxy import (
     stalls,
     trickles,
 )
+from tests.reserved_ports import reserved_port
 
 
-def test_without_a_service_the_error_is_typed(settings: Settings, redis_url: str) -> None:
+def test_without_a_service_the_error_is_typed() -> None:
     """A caller catches one type for everything that is no answer."""
-    with serving(settings, redis_url) as gone:
-        url = gone.url
+    url = f"http://127.0.0.1:{reserved_port()}"
     with Sirocco(url, retries=1, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
         sirocco.calibrate("click", "a", [0.5])
 
@@ -29,10 +28,9 @@ def test_without_a_service_the_error_is_typed(settings: Settings, redis_url: str
     assert "ConnectError" in str(away.value)
 
 
-def test_the_raw_fallback_marks_its_scores(settings: Settings, redis_url: str) -> None:
+def test_the_raw_fallback_marks_its_scores() -> None:
     """Scores come back as they are, and nobody can take them for probabilities."""
-    with serving(settings, redis_url) as gone:
-        url = gone.url
+    url = f"http://127.0.0.1:{reserved_port()}"
     with Sirocco(url, fallback="raw", timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", ["a", "b"], [0.5, 0.25])
 
@@ -43,12 +41,12 @@ def test_the_raw_fallback_marks_its_scores(settings: Settings, redis_url: str) -
 
 def test_a_client_outlives_a_restart(settings: Settings, redis_url: str) -> None:
     """The connections that it kept open are dead, and the call does not tell."""
-    with serving(settings, redis_url) as first:
+    placed = settings.model_copy(update={"port": reserved_port()})
+    with serving(placed, redis_url) as first:
         sirocco = Sirocco(first.url, timeout=20.0)
         before = sirocco.calibrate("click", "a", [0.5])
-    again = settings.model_copy(update={"port": httpx.URL(first.url).port})
 
-    with serving(again, redis_url), sirocco:
+    with serving(placed, redis_url), sirocco:
         after = sirocco.calibrate("click", "a", [0.5])
 
     assert before.probabilities.tolist() == after.probabilities.tolist() == [0.5]
@@ -85,10 +83,11 @@ def test_a_slow_answer_is_given_up_and_not_asked_again(proxy: FaultyProxy, fault
     """The deadline holds for the whole call, and the slow are not asked more."""
     proxy.always = fault  # type: ignore[assignment]
 
-    with Sirocco(proxy.url, timeout=0.1) as sirocco, pytest.raises(TimedOut):
+    with Sirocco(proxy.url, timeout=0.1) as sirocco, pytest.raises(TimedOut) as late:
         sirocco.calibrate("click", "hats", [0.5])
 
-    assert len(proxy.seen) == 1
+    # A busy machine may let the deadline pass before the one request has come.
+    assert (late.value.tries, len(proxy.seen) <= 1) == (1, True)
 
 
 def test_a_fault_of_the_service_is_not_asked_again(proxy: FaultyProxy) -> None:

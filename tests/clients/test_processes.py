@@ -50,7 +50,7 @@ print("works")
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *command], capture_output=True, text=True, timeout=240, check=False
     )
 
 

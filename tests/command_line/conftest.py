@@ -19,6 +19,7 @@ from app.settings import Settings
 from app.storage import open_redis
 from app.worker.loop import Worker
 from tests.api.running_service import serving
+from tests.loopback import PATIENT
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-P", "-m", "app.cli"]
@@ -42,9 +43,9 @@ def with_default_signals() -> None:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """Our environment without settings of a service."""
+    """Our environment without settings of a service but for its patience."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith("SIROCCO_")}
-    return {**ours, "PYTHONPATH": python_path(), "COLUMNS": "80"}
+    return {**ours, **PATIENT, "PYTHONPATH": python_path(), "COLUMNS": "80"}
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ class PersistentClient:
             assert _acknowledged(http, events, "again") == told(duplicates=len(events))
 
     def _opened(self) -> httpx.Client:
-        return httpx.Client(base_url=self.url, **LOOPBACK, timeout=30)
+        return httpx.Client(base_url=self.url, **LOOPBACK)
 
 
 def told(accepted: int = 0, duplicates: int = 0) -> dict[str, Any]:

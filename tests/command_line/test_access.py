@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import httpx
 import orjson
@@ -13,6 +14,7 @@ from app.settings import Settings
 from app.storage import keys
 from tests.api.running_service import RunningService, eventually, serving
 from tests.command_line.conftest import Sirocco, Started
+from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
 BOOTSTRAP = "bootstrap-" + "k" * 32
@@ -137,13 +139,15 @@ def test_a_service_with_keys_and_a_port_for_admins(
         *("keys", "create", "--scope", "calibrate", "--url", admins), SIROCCO_API_KEY=BOOTSTRAP
     )
     key = {"Authorization": f"Bearer {made.stdout.strip()}"}
-    ask = lambda **given: httpx.post(f"{url}/v1/calibrate", json=QUESTION, **given).status_code  # noqa: E731
+
+    def ask(**given: Any) -> int:
+        return httpx.post(f"{url}/v1/calibrate", json=QUESTION, **LOOPBACK, **given).status_code
 
     assert made.returncode == 0, made.stderr
     eventually(lambda: ask(headers=key) == 200)
     assert ask() == 401
     bootstrap = {"Authorization": f"Bearer {BOOTSTRAP}"}
-    assert httpx.get(f"{url}/v1/admin/keys", headers=bootstrap).status_code == 404
+    assert httpx.get(f"{url}/v1/admin/keys", headers=bootstrap, **LOOPBACK).status_code == 404
     arguments = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, text=True).stdout
     assert f"--port {port}" in arguments
     assert BOOTSTRAP not in arguments
@@ -151,7 +155,7 @@ def test_a_service_with_keys_and_a_port_for_admins(
 
 def answers(url: str) -> int | None:
     try:
-        return httpx.get(url).status_code
+        return httpx.get(url, **LOOPBACK).status_code
     except httpx.TransportError:
         return None
 

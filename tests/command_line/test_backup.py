@@ -13,6 +13,7 @@ from app.access.keys import Scope
 from app.cli import backup
 from app.settings import Settings
 from app.storage import EmbeddedRedis, open_redis
+from app.storage.keys import PROBE
 from app.storage.redis.server import redis_in_wheel, redis_on_path
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import serving
@@ -41,6 +42,9 @@ def fill(data: Path, url: str) -> None:
         answer = service.http.post("/v1/events", json=events, headers={"Idempotency-Key": "one"})
         assert answer.json()["accepted"] == len(events), answer.text
         KeyStore(service.store).make(frozenset({Scope.ADMIN}))
+    with open_redis(url) as client:
+        # The service's, which lives for a minute.
+        client.delete(PROBE)
     for name in (PART, "signing.key"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_bytes(name.encode() * 100)

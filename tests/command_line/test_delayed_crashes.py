@@ -20,7 +20,7 @@ from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
-from tests.command_line.click_stories import ClickStory, bins_of, requests
+from tests.command_line.click_stories import AHEAD, ClickStory, bins_of, requests
 from tests.command_line.doomed_store import Doom, around
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
 from tests.command_line.persistent_client import PersistentClient
@@ -32,7 +32,7 @@ CLIENTS = 4
 CLICKS_AT_ONCE = 4
 """Of one client, between two kills."""
 
-LATER = 1000.0
+LATER = 2000.0
 """Seconds after which every post-click window is over."""
 
 DOOMS = [
@@ -97,7 +97,7 @@ class World:
 
 @pytest.mark.timeout(600)
 def test_whoever_dies_everything_acknowledged_counts_once(tmp_path: Path) -> None:
-    options = {"post_click_minutes": 1, "refit_delay_seconds": 0}
+    options = {"post_click_minutes": 1, "refit_delay_seconds": 0, "future_seconds": 2 * AHEAD}
     with mortal_service(tmp_path, 2, **options) as service:
         world = World(service, Random(5), time.time())
         for doom in DOOMS:

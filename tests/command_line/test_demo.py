@@ -2,6 +2,8 @@
 
 import re
 import signal
+import socket
+import sys
 from pathlib import Path
 
 import httpx
@@ -9,11 +11,21 @@ import orjson
 import pytest
 
 from app.cli.serving.demo import documented_port_or_another
+from app.cli.serving.settings import free_port, is_free
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.loopback import LOOPBACK
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
 START = "2026-03-02T12:00:00Z"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels give it to others")
+def test_a_free_port_goes_to_nobody_else_before_somebody_listens() -> None:
+    port = free_port("127.0.0.1")
+
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    assert is_free("127.0.0.1", port)
 
 
 @pytest.mark.slow

@@ -49,8 +49,9 @@ def test_every_line_of_a_service_with_traffic_is_json(
     assert all(wanted <= line.keys() <= wanted | {*FIELDS, "exception"} for line in lines)
     assert all(TIME.fullmatch(line["time"]) for line in lines)
     assert any("it starts again" in line["message"] for line in lines)
-    published = next(line for line in lines if line["message"].startswith("published"))
-    assert (published["job"], published["seconds"] > 0) == (job, True)
+    # The worker may have refitted before by itself.
+    published = [line for line in lines if line["message"].startswith("published")]
+    assert [line["seconds"] > 0 for line in published if line.get("job") == job] == [True]
     asked = next(line for line in lines if line.get("request_id"))
     assert (asked["request_id"], asked["trace_id"]) == ("deploy-7", "ab" * 16)
     assert str(SCORE) not in written

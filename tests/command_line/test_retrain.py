@@ -16,7 +16,7 @@ from app.cli.serving import client
 from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Heartbeat, Jobs, Versions
+from app.storage import EmbeddedRedis, Heartbeat, Jobs, Versions, keys
 from tests.api.running_service import RunningService, eventually, serving
 
 TRAINED = {"version": "000001-ab", "source": "model", "seconds": 1.5, "refused": None}
@@ -245,6 +245,9 @@ def test_a_busy_worker_is_not_asked_for(service):
 
     assert "is still queued after 0.01 s: waits for the worker: fitting install" in str(late.value)
     assert jobs.cancel(queued.id, 2.0).status == "cancelled"
+    # No other test has a worker that is at work.
+    service.store.delete(keys.HEARTBEAT)
+    eventually(lambda: not service.metrics("sirocco_refit_progress_ratio"))
 
 
 def test_a_job_is_cancelled(called, service):

@@ -10,7 +10,7 @@ import pytest
 from app.settings import Settings
 from app.storage import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import RunningService, serving
+from tests.api.running_service import RunningService, eventually, serving
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +64,13 @@ def test_there_and_back(called, service, published):
     assert "frozen, until `sirocco versions unfreeze`: click:shoes" in frozen
     assert lines("versions", "unfreeze", *shoes)[0] == ["unfreeze: done: click:shoes"]
     assert lines("rollback", old, "--target", "click", "--refit")[1] == ""
-    found = orjson.loads("\n".join(lines("versions", "list", "--json")[0]))
-    assert (list(found["frozen"]), found["rolled_back"]["to"]) == (["click"], old)
+
+    def told():
+        found = orjson.loads("\n".join(lines("versions", "list", "--json")[0]))
+        return list(found["frozen"]), found["rolled_back"]["to"]
+
+    # What was rolled back is told by what is served.
+    eventually(lambda: told() == (["click"], old))
 
 
 @pytest.mark.usefixtures("published")

@@ -16,6 +16,7 @@ from app.storage import Lease, Versions, open_redis
 from calibrators import Atlas, CalibrationMap
 from tests.columns.bodies import ONE_CAMPAIGN, scores_body
 from tests.docs.pages import code_blocks, table_below, text_of
+from tests.loopback import LOOPBACK
 
 PAGE = text_of("docs/columns.md")
 EXAMPLE = code_blocks(PAGE, "python")[0]
@@ -56,7 +57,7 @@ def test_the_example_gets_the_probabilities_of_json(service_url: str, redis_url:
     maps = {name: CalibrationMap.proportional(0.5) for name in ("hats", "shoes")}
     version = publish(redis_url, Atlas.build(maps, CalibrationMap.proportional(0.25)))
     end = time.monotonic() + PATIENCE_SECONDS
-    while httpx.get(f"{service_url}/readyz").json()["version"] != version:
+    while httpx.get(f"{service_url}/readyz", **LOOPBACK).json()["version"] != version:
         assert time.monotonic() < end, "the version was never served"
         time.sleep(0.01)
 
@@ -64,7 +65,8 @@ def test_the_example_gets_the_probabilities_of_json(service_url: str, redis_url:
 
     campaigns, scores = ["shoes", "unseen", "hats"], [0.1, 0.2, 0.3]
     asked = {"target": "click", "campaigns": campaigns, "scores": scores}
-    expected = httpx.post(f"{service_url}/v1/calibrate", json=asked).json()["probabilities"]
+    answer = httpx.post(f"{service_url}/v1/calibrate", json=asked, **LOOPBACK).json()
+    expected = answer["probabilities"]
     assert names["id_of"] == {"hats": 1, "shoes": 2}
     by_name = names["encode"]("click", campaigns, scores)
     assert names["calibrate"](by_name) == (200, expected)

@@ -89,7 +89,7 @@ def online(world, settings, redis_client, redis_url):
         settings, OpenClicks(redis_client), ConversionLog(redis_client), versions,
         AtlasCache(versions),
     ).run(log, AS_OF, AS_OF)  # fmt: skip
-    models, lease = Models(redis_client), Lease(redis_client, "worker", "test", 60)
+    models, lease = Models(redis_client), Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     cache = ModelCache(models, lambda: signing_key(settings), trial=lambda data: None)
     trainer = Trainer(settings, models, cache, lambda: signing_key(settings))

@@ -16,6 +16,7 @@ from unittest import mock
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.loopback import PATIENT
 from tests.recorded.texts import Items
 
 DELAYED = {
@@ -164,9 +165,9 @@ def sirocco(line: str, folder: Path, **variables: str) -> str:
 
 @contextlib.contextmanager
 def _as_started(line: str, variables: Mapping[str, str], folder: Path) -> Iterator[None]:
-    """No settings but these, a console 100 wide without colours, and our arguments."""
+    """No settings but these and patience, a console 100 wide without colours, and our arguments."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("SIROCCO_")}
-    environment = {**kept, "COLUMNS": "100", "NO_COLOR": "1", **variables}
+    environment = {**kept, **PATIENT, "COLUMNS": "100", "NO_COLOR": "1", **variables}
     with (
         mock.patch.dict(os.environ, environment, clear=True),
         mock.patch.object(sys, "argv", ["sirocco", *line.split()]),

@@ -22,6 +22,7 @@ from app.settings import Settings
 from app.storage.keys import PROBE
 from tests.clients.faulty_proxy import FaultyProxy
 from tests.columns import bodies
+from tests.loopback import PATIENT
 from tests.recorded.commands import (
     CLICKS,
     DELAYED,
@@ -124,11 +125,11 @@ class Service:
 def running(folder: Path, **settings: str) -> Iterator[Service]:
     """`sirocco up` by its console script, with its data in the folder."""
     ours = {name: text for name, text in os.environ.items() if not name.startswith("SIROCCO_")}
-    environment = {**ours, **SETTINGS, **settings, "SIROCCO_DATA_DIR": str(folder / "data")}
+    given = {**PATIENT, **SETTINGS, **settings, "SIROCCO_DATA_DIR": str(folder / "data")}
     script = Path(sys.executable).with_name("sirocco")
     with (folder / "up.log").open("wb") as log:
         process = subprocess.Popen(
-            [script, "up", "--json"], env=environment, stdout=subprocess.PIPE, stderr=log
+            [script, "up", "--json"], env={**ours, **given}, stdout=subprocess.PIPE, stderr=log
         )
     try:
         assert process.stdout is not None
@@ -143,7 +144,7 @@ def running(folder: Path, **settings: str) -> Iterator[Service]:
             yield Service(http, store, folder / "data" / "click-log")
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
 
 
 def service_items(folder: Path) -> Items:

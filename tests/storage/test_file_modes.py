@@ -1,5 +1,6 @@
 """Other users of the machine read nothing of ours."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from app.storage import EmbeddedRedis, open_redis
@@ -7,11 +8,13 @@ from app.storage import EmbeddedRedis, open_redis
 
 def modes(folder: Path) -> dict[str, int]:
     """Of the folder and all in it."""
-    return {
-        path.name: path.stat().st_mode & 0o777
-        for path in (folder, *folder.rglob("*"))
-        if not path.is_socket()
-    }
+    found = {}
+    for path in (folder, *folder.rglob("*")):
+        # A server that rewrites its file renames another.
+        with suppress(FileNotFoundError):
+            if not path.is_socket():
+                found[path.name] = path.stat().st_mode & 0o777
+    return found
 
 
 def check_private(folder: Path) -> None:

@@ -173,10 +173,11 @@ def test_no_more_take_part_than_there_are_shards(redis_client: redis.Redis) -> N
 
 
 def test_the_share_of_who_is_silent_falls_to_the_others(redis_client: redis.Redis) -> None:
-    silent, alive = share(redis_client, "a", 0.2), share(redis_client, "b")
+    silent, alive = share(redis_client, "a"), share(redis_client, "b")
     silent.take()
     assert len(alive.take()) == SHARDS / 2
 
+    redis_client.pexpire(key_of(f"{NAME}-0"), 1)
     deadline = time.monotonic() + 30.0
     while len(alive.take()) < SHARDS:
         assert time.monotonic() < deadline, "the place did not run out"

@@ -1,5 +1,6 @@
 """Readers of versions: whatever is published meanwhile, they load one version, whole."""
 
+from itertools import count
 from threading import Event, Thread
 
 import pytest
@@ -65,15 +66,17 @@ def test_readers_during_publishes_always_load_a_whole_version_and_never_an_older
     readers = [Reader(redis_url, done) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for number in range(1, PUBLISHED):
+    for number in count(1):
         last = publish(versions, token, number)
+        # A machine may let them read none of the first.
+        if number >= PUBLISHED and all(reader.numbers or reader.failure for reader in readers):
+            break
     done.set()
     for reader in readers:
         reader.join()
 
     assert [reader.failure for reader in readers] == [None, None]
     assert all(reader.numbers == sorted(reader.numbers) for reader in readers)
-    assert any(reader.numbers for reader in readers)
     assert versions.current() == last
 
 

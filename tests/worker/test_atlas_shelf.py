@@ -14,7 +14,7 @@ def versions(redis_client):
 
 @pytest.fixture
 def publish(redis_client, versions):
-    lease = Lease(redis_client, "worker", "test", 60)
+    lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     packed = {"click": Atlas.empty().to_bytes()}
     return lambda as_of: versions.publish(lease.token, as_of, as_of, packed, {"targets": {}})

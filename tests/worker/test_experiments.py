@@ -19,7 +19,7 @@ HALF = Atlas.build({"big": CalibrationMap.proportional(0.5)})
 
 @pytest.fixture
 def token(redis_client):
-    lease = Lease(redis_client, "worker", "test", 60)
+    lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     return lease.token
 

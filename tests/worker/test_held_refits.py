@@ -64,7 +64,7 @@ def test_a_store_that_was_emptied_is_no_fresh_one(refit, append_log, outcomes, r
     append_log(outcomes(hours=4))
     refit(HOUR + 4)
     redis_client.flushall()
-    assert Lease(redis_client, "worker", "test", 60).acquire()
+    assert Lease(redis_client, "worker", "test", 600).acquire()
 
     held = refit(HOUR + 5)
 

@@ -12,13 +12,13 @@ from tests.reserved_ports import reserved_port
 def test_a_worker_is_alive_for_five_minutes_after_each_sign(
     redis_client: redis.Redis, redis_url: str
 ) -> None:
-    assert silence(redis_url, 1.0) == "no worker has given a sign of life"
+    assert silence(redis_url, 20.0) == "no worker has given a sign of life"
     heartbeat = Heartbeat(redis_client, 60)
 
     heartbeat.write({"at": time.time()})
-    assert silence(redis_url, 1.0) is None
+    assert silence(redis_url, 20.0) is None
     heartbeat.write({"at": time.time() - SILENT_SECONDS - 60})
-    assert str(silence(redis_url, 1.0)).startswith("the worker has been silent for 36")
+    assert str(silence(redis_url, 20.0)).startswith("the worker has been silent for 36")
 
 
 def test_a_store_that_is_away_is_no_fault_of_the_worker() -> None:

@@ -19,7 +19,7 @@ SCORES = np.linspace(0.01, 0.3, 30)
 
 @pytest.fixture
 def token(redis_client):
-    lease = Lease(redis_client, "worker", "test", 60)
+    lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     return lease.token
 

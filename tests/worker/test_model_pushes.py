@@ -35,7 +35,7 @@ def refitter(redis_client: redis.Redis, settings: Settings) -> Refitter:
 def test_a_running_hour_is_refitted_when_another_model_scores_it(
     redis_client: redis.Redis, refitter: Refitter, clock, moved: float, due: list[str]
 ) -> None:
-    lease = Lease(redis_client, "worker", "test", 60)
+    lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     tables, now = hours(moved=moved), BEGUN * SECONDS + 600.0
     load(redis_client, tables, 0, PUSH)

@@ -18,7 +18,7 @@ from tests.worker.conftest import HOUR
 
 @pytest.fixture
 def lease(redis_client):
-    held = Lease(redis_client, "worker", "test", 60)
+    held = Lease(redis_client, "worker", "test", 600)
     assert held.acquire()
     return held
 

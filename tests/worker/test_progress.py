@@ -9,7 +9,7 @@ from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import BinsStore, Heartbeat, Jobs, Versions, keys
 from app.storage.errors import StorageUnavailable
-from app.worker.loop import Worker
+from app.worker.loop import LeaseKeeper, Worker
 from app.worker.progress import PUBLISHING, JobCancelled, Progress, Step
 from tests.worker.conftest import HOUR
 from tests.worker.test_loop import wait_for
@@ -140,7 +140,9 @@ def test_the_worker_gives_signs_of_life_while_a_step_takes_its_time(
     redis_client, clock, monkeypatch
 ):
     """From a thread of its own: here the refit says nothing until one more sign has come."""
-    worker = Worker(Settings(clock="event", lease_seconds=1), redis_client, clock, "test")
+    short = lambda lease, _, beat: LeaseKeeper(lease, 0.1, beat)  # noqa: E731
+    monkeypatch.setattr("app.worker.loop.LeaseKeeper", short)
+    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
     Jobs(redis_client).submit("retrain", {"as_of": HOUR * SECONDS}, clock())
     heartbeat, fold, stop, seen = Heartbeat(redis_client, 60), BinsStore.fold, Event(), []
 

@@ -19,7 +19,7 @@ from tests.worker.conftest import HOUR
 
 @pytest.fixture
 def lease(redis_client):
-    held = Lease(redis_client, "worker", "test", 60)
+    held = Lease(redis_client, "worker", "test", 600)
     assert held.acquire()
     return held
 
@@ -255,7 +255,7 @@ def test_a_refit_works_whatever_traffic_is_missing(
     """Hours without traffic, campaigns without impressions, levels that jump so that the guard
     moves maps, and maps of two knots to hundreds."""
     redis_client.flushall()
-    lease = Lease(redis_client, "worker", "test", 60)
+    lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     chosen = {"calibrator": calibrator, "bin_size": bin_size, "guard": True}
     versions = Versions(redis_client, 8)

@@ -96,14 +96,20 @@ class DrainingServer(uvicorn.Server):
                 connection.shutdown()
 
     async def _wait(self, done: Callable[[], bool], seconds: float | None = None) -> None:
-        """Returns when it is done, too late, or when a signal says not to wait."""
+        """Returns when it is done, too late, or when a signal says not to wait.
+
+        A process that stood still has read nothing meanwhile: that time does not count, or it would
+        close connections on which a request has come.
+        """
         loop = asyncio.get_running_loop()
-        begun, waits = loop.time(), self.should_exit
+        waited, before, waits = 0.0, loop.time(), self.should_exit
         while not done() and not self.force_exit and self.should_exit == waits:
-            if seconds is not None and loop.time() - begun >= seconds:
+            if seconds is not None and waited >= seconds:
                 return
             self._status.update()
             await asyncio.sleep(_LOOK_SECONDS)
+            now = loop.time()
+            waited, before = waited + min(now - before, _IDLE_SECONDS / 4), now
 
     async def _accept_from(self, listener: socket.socket) -> asyncio.Server:
         def protocol() -> asyncio.Protocol:

@@ -3,9 +3,10 @@ and the addresses that a person opens.
 """
 
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from app.cli.console import messages
 from app.errors import CommandError
@@ -55,11 +56,21 @@ def listener(host: str, port: int, backlog: int) -> socket.socket:
     return socket.create_server((host, port), family=_family(host), backlog=backlog)
 
 
+_RESERVED: Final[list[socket.socket]] = []
+
+
 def free_port(host: str) -> int:
-    """A port of `host` that nobody listens on."""
-    with socket.create_server((host, 0), family=_family(host)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of `host` that nobody listens on. On Linux it is kept, for whoever is to listen there
+    may take its time: it stays bound until we end, and the kernel gives it to nobody by chance."""
+    probe = socket.socket(_family(host))
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    probe.bind((host, 0))
+    port: int = probe.getsockname()[1]
+    if sys.platform == "linux":
+        _RESERVED.append(probe)
+    else:  # pragma: no cover
+        probe.close()
+    return port
 
 
 def url_of(host: str, port: int) -> str:

@@ -61,7 +61,7 @@ def stream() -> ClickStream:
 @pytest.fixture
 def lease(redis_client: redis.Redis) -> Lease:
     """The worker's, held."""
-    held = Lease(redis_client, "worker", "test", 60)
+    held = Lease(redis_client, "worker", "test", 600)
     assert held.acquire()
     return held
 
