@@ -19,8 +19,8 @@ from redis.exceptions import RedisError
 from app.storage.errors import StorageUnavailable
 from tests.reserved_ports import reserved_port
 
-NODE_TIMEOUT = 5000
-"""Milliseconds after which a silent node is dead: none may be because the machine is slow."""
+NODE_TIMEOUT = 1000
+"""Milliseconds after which a silent node is taken for dead."""
 MASTERS = 3
 _PATIENCE = 240.0
 
@@ -256,7 +256,7 @@ def watched(pem: Path | None = None) -> Iterator[Watched]:
             file.write_text(
                 f"sentinel monitor orders 127.0.0.1 {master.port} 2\n"
                 f"sentinel down-after-milliseconds orders {NODE_TIMEOUT}\n"
-                "sentinel failover-timeout orders 10000\n"
+                "sentinel failover-timeout orders 3000\n"
             )
             sentinels.append(started(str(file), "--sentinel"))
         for node in sentinels:

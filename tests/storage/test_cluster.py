@@ -270,7 +270,7 @@ def under_traffic(running: Cluster, served: redis.Redis, disturb: Any) -> None:
     assert [error for thread in threads for error in thread.failures] == []
     BinsStore(served, TTL_SECONDS).fold()
     assert total(served) == sender.events
-    assert sender.longest < 15.0
+    assert sender.longest < 5.0
 
 
 def some_more(sender: Sender) -> None:
