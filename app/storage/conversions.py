@@ -41,16 +41,20 @@ class ConversionLog:
         self._drop = client.register_script(lua("drop_conversions"))
 
     @reaching_the_store()
-    def pending(self) -> list[TargetHour]:
-        """The logs that hold conversions, or did a moment ago."""
+    def pending(self) -> dict[TargetHour, int]:
+        """The logs that hold conversions, or did a moment ago, and how many blocks each has: one
+        at least, for to read an empty one closes it."""
         pipeline = self._client.pipeline(transaction=False)
         for shard in range(keys.SHARDS):
             pipeline.smembers(keys.conversion_logs(shard))
-        return [
+        logs = [
             log
             for shard, members in enumerate(pipeline.execute())
             for log in self._damage.named(shard, keys.conversion_logs(shard), members)
         ]
+        for log in logs:
+            pipeline.llen(log.conversions)
+        return {log: max(1, blocks) for log, blocks in zip(logs, pipeline.execute(), strict=True)}
 
     @reaching_the_store()
     def read(self, log: TargetHour) -> tuple[ReadMark, list[StoredConversion]]:

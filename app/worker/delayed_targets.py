@@ -71,18 +71,24 @@ class ClickCloser:
         return closed
 
     def _hand_over_conversions(self, log: ClickLog) -> None:
+        """What the logs hold now: more may come meanwhile, without end."""
+        waiting = self.conversions.pending()
         # All logs together: a part for each would be hundreds of tiny files an hour.
-        while read := list(self._read_conversions()):
+        while read := list(self._read_conversions(waiting)):
             conversions = [conversion for _, _, found in read for conversion in found]
             if conversions:
                 log.write_conversions(conversions)
             for pending, mark, _ in read:
                 self.conversions.drop(pending, mark)
+                waiting[pending] -= mark.blocks
 
-    def _read_conversions(self) -> Iterator[tuple[TargetHour, ReadMark, list[StoredConversion]]]:
-        """The heads of the logs that hold anything, until there are enough for one write."""
+    def _read_conversions(
+        self, waiting: Mapping[TargetHour, int]
+    ) -> Iterator[tuple[TargetHour, ReadMark, list[StoredConversion]]]:
+        """The heads of the logs of which blocks are waited for, until there are enough for one
+        write."""
         conversions = 0
-        for pending in self.conversions.pending():
+        for pending in (log for log, blocks in waiting.items() if blocks > 0):
             mark, found = self.conversions.read(pending)
             if mark.blocks:
                 yield pending, mark, found

@@ -54,6 +54,10 @@ class _Batch:
     def rows(self) -> int:
         return sum(map(len, self.readable))
 
+    @property
+    def blocks(self) -> int:
+        return len(self.readable) + len(self.damaged)
+
 
 @dataclass(slots=True)
 class _Part:
@@ -86,7 +90,7 @@ class Folding:
         self._finish_batch = client.register_script(lua("finish_batch"))
 
     def fold(self, shards: Iterable[int] = range(keys.SHARDS)) -> int:
-        """Fold the logs of these shards until they are empty; returns the number of rows folded."""
+        """Fold what the logs of these shards hold now; returns the number of rows folded."""
         found = sorted(self.open_logs(shards), key=_target_hour)
         hours = [list(logs) for _, logs in groupby(found, _target_hour)]
         return sum(map(self._fold_hour, hours))
@@ -100,23 +104,29 @@ class Folding:
             yield from self.damage.named(shard, keys.logs(shard), members)
 
     def _fold_hour(self, logs: list[TargetHour]) -> int:
-        """The logs of one hour of a target, batch by batch."""
-        rows = 0
-        while logs:
-            most = max(1, min(PAGE_BYTES, self._bytes_at_once // len(logs)))
-            batches = [batch for log in logs if (batch := self._read(log, most)) is not None]
+        """The logs of one hour of a target, batch by batch. Not until they are empty: more may come
+        meanwhile than is folded, without end, and jobs and refits wait for this."""
+        rows, left = 0, dict(zip(logs, self._lengths(logs), strict=True))
+        while left:
+            most = max(1, min(PAGE_BYTES, self._bytes_at_once // len(left)))
+            batches = [batch for log in left if (batch := self._read(log, most)) is not None]
             pinned = [batch.log.shard for batch in batches]
             self._replicas.confirm(pinned)
             hour = _Hour(batches, self.breakdowns.fields.targets)
             for shard in hour.shards:
                 self._commit(shard, hour)
             self._replicas.confirm(hour.shards)
-            logs = []
-            for batch in batches:
-                finished, left = self._finish(batch)
-                rows += batch.rows if finished else 0
-                logs += [batch.log] if left else []
+            rows += sum(batch.rows for batch in batches if self._finish(batch))
+            read = {batch.log: left[batch.log] - batch.blocks for batch in batches}
+            left = {log: blocks for log, blocks in read.items() if blocks > 0}
         return rows
+
+    def _lengths(self, logs: Sequence[TargetHour]) -> list[int]:
+        pipeline = self._client.pipeline(transaction=False)
+        for log in logs:
+            pipeline.llen(log.log)
+        found: list[int] = pipeline.execute()
+        return found
 
     def _read(self, log: TargetHour, most: int) -> _Batch | None:
         """The batch that is pinned, or is now; None of an empty log."""
@@ -128,16 +138,16 @@ class Folding:
             self.damage.keep(Damaged.COUNTER, log.shard, damaged)
         return _Batch(log, int(number), *_decoded(log, blocks)) if blocks else None
 
-    def _finish(self, batch: _Batch) -> tuple[bool, int]:
-        """Take the batch away; whether it was still there, and the number of blocks left."""
+    def _finish(self, batch: _Batch) -> bool:
+        """Take the batch away; whether it was still there."""
         log = batch.log
         names = [log.log, log.folding, keys.logs(log.shard), keys.damaged(log.shard)]
         arguments: list[bytes | str | int] = [log.member, batch.number, self._ttl_seconds]
         arguments += batch.damaged
-        finished, left = self._finish_batch(keys=names, args=arguments)
+        finished = bool(self._finish_batch(keys=names, args=arguments))
         if finished and batch.damaged:
             self.damage.count(Damaged.BLOCK, len(batch.damaged))
-        return bool(finished), left
+        return finished
 
     def _commit(self, shard: int, hour: "_Hour") -> None:
         """Add to a shard's table what it has not yet."""
