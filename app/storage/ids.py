@@ -62,7 +62,7 @@ class IdLife:
 
 
 _KNOWN_LOGS: Final = 1024
-FEWEST_TO_PACK: Final = 1000
+FEWEST_TO_PACK: Final = 64
 """So few ids of a log are not worth the work."""
 PACKED_TO_ONE: Final = 6
 """A sixth of those that are packed is waited for: all are written anew."""

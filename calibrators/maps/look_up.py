@@ -118,6 +118,11 @@ def _keep(block: mmap.mmap) -> None:
             _spare.popleft()
 
 
+def drop_spare_tables() -> None:
+    """For who answers no requests, and has many versions: keeps nothing for the next."""
+    _spare.clear()
+
+
 def _bytes(blocks: set[mmap.mmap] | deque[mmap.mmap]) -> int:
     # Another thread may change them meanwhile, and a collection even while a tuple is made.
     return sum(map(len, blocks.copy()))

@@ -56,9 +56,10 @@ def together(url: str, batches: Sequence[EventBatch]) -> list[Appended]:
 
 
 def scripts(client: redis.Redis) -> int:
-    """How many the server has run so far."""
+    """How many the server has run so far; one that it did not know yet is sent again."""
     found = client.info("commandstats")
-    return sum(found.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("eval", "evalsha"))
+    known = [found[name] for name in ("cmdstat_eval", "cmdstat_evalsha") if name in found]
+    return sum(each["calls"] - each["failed_calls"] for each in known)
 
 
 def folded(store: BinsStore) -> tuple[BinsTable, BinsTable]:

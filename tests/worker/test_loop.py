@@ -7,6 +7,7 @@ import sys
 from threading import Event, Thread
 from time import monotonic, sleep
 
+import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
@@ -15,6 +16,8 @@ from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions,
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker import refit
 from app.worker.loop import LEASE, Worker
+from calibrators.maps import look_up
+from calibrators.maps.look_up import LARGE, aligned_rows
 from tests.worker.conftest import HOUR, Clock
 
 HELD = "sirocco:{maps}:lease:worker"
@@ -72,6 +75,18 @@ def test_a_job_is_run_and_tells_its_version(worker, redis_client, append_log, ou
     assert done.status == "done"
     assert done.result["version"] in [e["version"] for e in Versions(redis_client, 8).history()]
     assert done.result["targets"]["click"]["fitted"] >= 1
+
+
+def test_a_worker_keeps_no_room_for_the_tables_of_the_next_refit(worker, clock, redis_client):
+    """It needs that once an hour, and has several versions in use."""
+    in_use = [aligned_rows(LARGE, np.float64) for _ in range(3)]
+    in_use.pop()
+    assert look_up._spare
+    Jobs(redis_client).submit("refit", {"as_of": HOUR * SECONDS}, clock())
+
+    assert worker.step()
+
+    assert not look_up._spare
 
 
 def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
