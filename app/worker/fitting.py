@@ -5,7 +5,7 @@ is read from the store, block by block.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
 from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
-from calibrators.bins.table import History, HourTables, TablesByField, sums_of_block
+from calibrators.bins.table import History, HourTables, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
@@ -115,13 +115,15 @@ def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidate:
     """Maps that may go out, with those that have not seen the newest hour (the guard's), the
-    campaigns that got none, the numbers of the method, and the scale of the newest scores."""
+    campaigns that got none, the numbers of the method, the scale of the newest scores, and the
+    campaigns whose newest hour was set aside."""
 
     atlas: Atlas
     trial: Atlas | None = None
     skipped: Mapping[str, Reason] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
     scale: ScaleOfScores | None = None
+    set_aside: Set[str] = frozenset()
 
     def on_scale(self, atlas: Atlas | None, as_of: float | None) -> Atlas | None:
         """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""
@@ -161,7 +163,12 @@ class Fitting:
         calibrator = self.calibrator_of(target)
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
         candidate = Candidate(
-            fitted.atlas, fitted.trial, fitted.skipped, fitted.notes, fitted.scale
+            fitted.atlas,
+            fitted.trial,
+            fitted.skipped,
+            fitted.notes,
+            fitted.scale,
+            fitted.set_aside,
         )
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
         return self._laid_on(candidate, target, history, others)
@@ -185,7 +192,7 @@ class Fitting:
     ) -> Candidate:
         """The candidate with these campaigns as their calibrators fit them."""
         skipped = {name: why for name, why in base.skipped.items() if name not in calibrators}
-        candidate = replace(base, skipped=skipped)
+        candidate = replace(base, skipped=skipped, set_aside=base.set_aside - {*calibrators})
         tables = _Windows(history, set(calibrators), self.settings.window_hours)
         for calibrator, campaigns in _by_calibrator(calibrators).items():
             method = self.methods.of(calibrator)
@@ -215,6 +222,7 @@ class Fitting:
             trial,
             {**base.skipped, **without},
             base.notes or fitted.notes,
+            set_aside=base.set_aside | (fitted.set_aside & {*campaigns}),
         )
 
     def _hours(self, calibrator: str) -> int:
@@ -384,37 +392,30 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
     in_force = order.in_force or Atlas.empty()
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     names = set(names_by_version(candidate.atlas.campaigns, ("", *order.campaigns)))
-    guarded = _guarded_of(candidate, order.compared, history, names)
+    guarded = _guarded(candidate, order.compared, history, names)
     chosen = candidate.atlas if guarded is None else guarded.atlas
     atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)
     atlas = atlas.with_spreads_of(candidate.atlas)
     return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 
-def _guarded(candidate: Candidate, compared: Atlas | None, history: History) -> Guarded | None:
-    if candidate.trial is None:
-        return None
-    newest = history.windows(history.newest, history.newest + 1)
-    fields = _fields(history)
-    return guard(candidate.atlas, candidate.trial, compared, newest, fields=fields)
-
-
-def _fields(history: History) -> TablesByField | None:
-    return None if history.fields is None else history.fields(history.newest)
-
-
-def _guarded_of(
-    candidate: Candidate, compared: Atlas | None, history: History, campaigns: set[str]
+def _guarded(
+    candidate: Candidate,
+    compared: Atlas | None,
+    history: History,
+    campaigns: set[str] | None = None,
 ) -> Guarded | None:
-    """The same for some campaigns: nothing of the others is up for decision."""
+    """By the newest hour; given campaigns, nothing of the others is up for decision."""
     if candidate.trial is None:
         return None
-    newest: list[BinsTable] = [
-        table.select(campaigns) for table in history.windows(history.newest, history.newest + 1)
-    ]
-    atlas, trial = only(candidate.atlas, campaigns), only(candidate.trial, campaigns)
-    before = None if compared is None else only(compared, campaigns)
-    return guard(atlas, trial, before, newest, fields=_fields(history))
+    atlas, trial = candidate.atlas, candidate.trial
+    newest = history.windows(history.newest, history.newest + 1)
+    if campaigns is not None:
+        newest = iter([table.select(campaigns) for table in newest])
+        atlas, trial = only(atlas, campaigns), only(trial, campaigns)
+        compared = None if compared is None else only(compared, campaigns)
+    fields = None if history.fields is None else history.fields(history.newest)
+    return guard(atlas, trial, compared, newest, fields=fields, set_aside=candidate.set_aside)
 
 
 def _change(

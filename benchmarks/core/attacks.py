@@ -109,7 +109,8 @@ def _played(
         trial = fitted.atlas if fitted.trial is None else fitted.trial
         # Without an atlas in force everything passes.
         before = in_force if guarded else None
-        decided = guard(fitted.atlas, trial, before, (tables[hour - 1],))
+        newest = (tables[hour - 1],)
+        decided = guard(fitted.atlas, trial, before, newest, set_aside=fitted.set_aside)
         in_force = decided.atlas
         campaign, target = _ratios(platform, attack, hour, in_force)
         decision = decided.decisions.get(name, "passed")

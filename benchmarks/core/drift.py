@@ -183,7 +183,8 @@ def _served_and_true(refits: int) -> tuple[Floats, Floats]:
         window = {hour: table for hour, table in seen.items() if hour >= now - WINDOW}
         fitted = method.refit(History(float(now), (window,)), memory=memory, trial=True)
         memory, trial = fitted.memory, fitted.trial or fitted.atlas
-        in_force = guard(fitted.atlas, trial, in_force, (seen[now - 1],)).atlas
+        newest, aside = (seen[now - 1],), fitted.set_aside
+        in_force = guard(fitted.atlas, trial, in_force, newest, set_aside=aside).atlas
         happened = platform.hour(now)
         events, rows = happened.events, in_force.rows(happened.events.campaigns)
         served = in_force.look_up(rows[events.rows], events.scores)

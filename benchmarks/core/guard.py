@@ -136,7 +136,8 @@ def _evaluated(method: Method, platform: Platform, hours: int) -> Iterator[_Eval
         )
         memories = [tried.memory, untried.memory]
         trial = tried.atlas if tried.trial is None else tried.trial
-        decided = guard(tried.atlas, trial, in_force, (seen[hour - 1],))
+        newest = (seen[hour - 1],)
+        decided = guard(tried.atlas, trial, in_force, newest, set_aside=tried.set_aside)
         in_force, happened = decided.atlas, platform.hour(hour)
         yield _Evaluated(
             _loss(in_force, happened),

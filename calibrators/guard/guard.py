@@ -215,6 +215,7 @@ def guard(
     newest: Iterable[BinsTable],
     rules: GuardRules = _RULES,
     fields: TablesByField | None = None,
+    set_aside: Collection[str] = frozenset(),
 ) -> Guarded:
     """Choose between candidate, map in force and parent's, by the newest hour, and bound the step.
 
@@ -229,7 +230,8 @@ def guard(
 
     Parameters: candidate; trial, what would be the candidate without the newest hour; in_force,
     or None when nothing was ever published: then everything passes; newest, the bins of the hour
-    in blocks, no campaign in two of them; rules; fields, the hour's tables by field.
+    in blocks, no campaign in two of them; rules; fields, the hour's tables by field; set_aside,
+    campaigns whose hour the candidate has left out: their maps are not tested on it, nor others.
 
     Of several versions of the model each is looked at by itself: its maps by its impressions, and
     its map for new campaigns in the place of the target's.
@@ -238,13 +240,13 @@ def guard(
         return _guarded(candidate, candidate, {}, "passed")
     names = (*candidate.campaigns, *in_force.campaigns)
     if SEPARATOR not in "".join(names):
-        return _guard_version(candidate, trial, in_force, newest, rules, fields)
+        return _guard_version(candidate, trial, in_force, newest, rules, fields, set_aside)
     parts = [by_version(table) for table in newest]
     found = {}
     for version in {None: None} | dict.fromkeys(parted(name)[1] for name in names):
         ours, tried, served = (_of_version(each, version) for each in (candidate, trial, in_force))
         own = [part[version] for part in parts if version in part]
-        found[version] = _guard_version(ours, tried, served, own, rules, fields)
+        found[version] = _guard_version(ours, tried, served, own, rules, fields, set_aside)
     return _of_all_versions(found)
 
 
@@ -255,13 +257,15 @@ def _guard_version(
     newest: Iterable[BinsTable],
     rules: GuardRules,
     fields: TablesByField | None,
+    set_aside: Collection[str],
 ) -> Guarded:
     hour = NewestHour.of(newest, fields)
+    tested = hour.leaving_out(set_aside)
     effects, tried = _effects(hour, candidate, trial, in_force, rules)
     candidate, trial = candidate.with_effects(effects), trial.with_effects(tried)
-    target = TargetMap.of(hour, candidate, trial, in_force, rules)
+    target = TargetMap.of(tested, candidate, trial, in_force, rules)
     tried_parent = shared(trial) if target.decision == "passed" else target.serving
-    refused = campaign_decisions(hour, trial, in_force, tried_parent, rules)
+    refused = campaign_decisions(tested, trial, in_force, tried_parent, rules)
     reach = Reach.around(target.serving, rules.reach)
     groups = _bounded_groups(target.groups, in_force, rules, reach)
     choice = Choice.of(candidate, in_force, refused, target.serving, groups)

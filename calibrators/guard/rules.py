@@ -3,7 +3,7 @@ the newest hour worse, beyond noise: campaign by campaign, and for the target so
 campaign decides.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import log
@@ -136,6 +136,13 @@ class NewestHour:
         """Of the blocks' tables, and the tables by field where there are any."""
         listed = tuple(tables)
         return cls(listed, tuple(map(Evidence.of_table, listed)), fields)
+
+    def leaving_out(self, campaigns: Collection[str]) -> Self:
+        """The hour of all others; its tables by field as they are."""
+        if not campaigns:
+            return self
+        others = (set(table.campaigns).difference(campaigns) for table in self.tables)
+        return self.of(map(BinsTable.select, self.tables, others), self.fields)
 
     def shifts_by_fields(self, atlas: Atlas) -> Mapping[str, float]:
         """By how much the effects of an atlas move the log-odds of campaigns, on their mean: bins

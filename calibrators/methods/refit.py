@@ -1,6 +1,6 @@
 """The refit: from the bins of a window to the maps of all campaigns, by service and backtest."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from math import ceil
@@ -164,6 +164,7 @@ class Fitted:
         method's tolerance.
     notes : numbers for the report, as JSON has them.
     scale : that of the newest scores, of methods that look whether another model scores.
+    set_aside : campaigns from whose newest hour, one of bots or of an outage, no map has learnt.
     """
 
     atlas: Atlas
@@ -172,6 +173,7 @@ class Fitted:
     memory: object = None
     notes: Mapping[str, Any] = field(default_factory=dict)
     scale: ScaleOfScores | None = None
+    set_aside: Set[str] = frozenset()
 
 
 class Method(Protocol):

@@ -233,6 +233,7 @@ class HourWeights:
     jumped : (c,), whether there was a jump, more likely than not.
     odd_hours : (c, h), whether the hour is odd, more likely than not.
     outage : (h,), the hours of a tracking outage of all campaigns.
+    set_aside : (c,), whether the newest hour weighs nothing because of bots or an outage.
     """
 
     weights: Floats
@@ -240,6 +241,7 @@ class HourWeights:
     jumped: NDArray[np.bool_]
     odd_hours: NDArray[np.bool_]
     outage: NDArray[np.bool_]
+    set_aside: NDArray[np.bool_]
 
 
 def hour_weights(
@@ -270,30 +272,34 @@ def hour_weights(
     if bursts is None:
         bursts = np.zeros(expected.shape, bool)
     columns = (expected[:, complete], observed[:, complete], outage[complete])
-    found = _complete(*columns, bursts[:, complete], rules)
+    begun, odd = _of_complete(*columns, bursts[:, complete], rules)
     late = ((0, 0), (0, len(outage) - complete.stop))
-    weights: Floats = np.pad(found.weights, late)
-    begun: Floats = np.pad(found.begun, late, constant_values=1.0)
-    odd: NDArray[np.bool_] = np.pad(found.odd_hours, late)
-    return HourWeights(weights, begun, found.jumped, odd, outage)
+    weights: Floats = np.pad(np.clip(begun - odd, 0.0, 1.0) * ~outage[complete], late)
+    return HourWeights(
+        weights,
+        begun=np.pad(begun, late, constant_values=1.0),
+        jumped=begun.min(axis=1, initial=1.0) < 0.5,
+        odd_hours=np.pad(odd > 0.5, late),
+        outage=outage,
+        set_aside=((bursts | outage) & (weights == 0))[:, -1:].any(axis=1),
+    )
 
 
-def _complete(
+def _of_complete(
     expected: Floats,
     observed: Floats,
     out: NDArray[np.bool_],
     bursts: NDArray[np.bool_],
     rules: DriftRules,
-) -> HourWeights:
+) -> tuple[Floats, Floats]:
+    """`_of_block` of all campaigns, in hours that are complete, `out` those of an outage."""
     e, y = _relative(np.where(out, 0.0, expected), np.where(out, 0.0, observed))
     begun, odd = np.ones(e.shape), np.zeros(e.shape)
     rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & likelihood_ratio_prefilter(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
         begun[some], odd[some] = _of_block(e[some], y[some], bursts[some], rules)
-    jumped = begun.min(axis=1, initial=1.0) < 0.5
-    weights = np.clip(begun - odd, 0.0, 1.0) * ~out
-    return HourWeights(weights, begun, jumped, odd > 0.5, out)
+    return begun, odd
 
 
 def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:

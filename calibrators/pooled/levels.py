@@ -13,7 +13,7 @@ log loss that a served map would have saved, and it adds over hours, campaigns a
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite, log
 from typing import NamedTuple
 
@@ -78,6 +78,7 @@ class Levels:
     variances : (c,), of each campaign's shift in the hour that is served.
     target_variance, group_variances : of theirs, (g,) for the groups, with the target's.
     frozen : whether the newest hours are taken for a tracking outage: they count nothing.
+    set_aside : (c,), whether the newest hour counts nothing because of bots or an outage.
     strengths : the half-lives and pseudo-counts that the data chose, for reports; where the data
         choose no shift, there is none.
     """
@@ -90,16 +91,19 @@ class Levels:
     group_variances: Floats
     frozen: bool
     strengths: Mapping[str, float] = field(default_factory=dict)
+    set_aside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
 
 def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int) -> Levels:
     """The levels of the campaigns of one block or more, in their order; the weights are those of
     these hours, whatever they weighed. `groups`: how many groups there are."""
+    found = list(block_weights(blocks, ages))
     weighed = [
-        block._replace(weights=found.weights, begun=found.begun)
-        for block, found in zip(blocks, block_weights(blocks, ages), strict=True)
+        block._replace(weights=each.weights, begun=each.begun)
+        for block, each in zip(blocks, found, strict=True)
     ]
-    return LevelHierarchy.of(weighed, ages, groups).levels(weighed)
+    levels = LevelHierarchy.of(weighed, ages, groups).levels(weighed)
+    return replace(levels, set_aside=np.concatenate([each.set_aside for each in found]))
 
 
 def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -298,6 +299,7 @@ class _Refit:
             self._tried(served, hours) if self._trial else None,
             memory=Memory.of(shape, self._groups, self._fields and self._fields.window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
+            set_aside=frozenset(compress(self._campaigns, levels.set_aside.tolist())),
         )
 
     def _variances(self) -> Floats:

@@ -271,7 +271,9 @@ class Refits:
             newest = history.windows(history.newest, history.newest + 1)
             fields = None if history.fields is None else history.fields(history.newest)
             compared = _on_scale(self._compared, fitted.scale)
-            atlas = guard(atlas, fitted.trial, compared, newest, fields=fields).atlas
+            atlas = guard(
+                atlas, fitted.trial, compared, newest, fields=fields, set_aside=fitted.set_aside
+            ).atlas
         self._in_force = _InForce(atlas, history.as_of)
         return atlas
 

@@ -250,6 +250,8 @@ def test_the_guard_looks_at_each_version_by_itself() -> None:
     kept = guard(broken, broken, in_force, [hours[5]])
     assert kept.decisions["c03\x1ev2"] == "kept"
     assert kept.atlas.at("c03\x1ev2", 0.1) == pytest.approx(in_force.at("c03\x1ev2", 0.1))
+    aside = guard(broken, broken, in_force, [hours[5]], set_aside={"c03"})
+    assert aside.decisions["c03\x1ev2"] == "bounded"
 
 
 def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of() -> None:

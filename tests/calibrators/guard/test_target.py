@@ -37,6 +37,16 @@ def test_one_campaign_does_not_refuse_the_targets_map() -> None:
     assert guard(candidate, candidate, in_force, [hour]).target_decision == "passed"
 
 
+@pytest.mark.parametrize(("set_aside", "decision"), [("", "kept"), ("xy", "passed")])
+def test_campaigns_whose_hour_is_set_aside_do_not_refuse_it(set_aside: str, decision: str) -> None:
+    hour = exactly({"x": 3.0, "y": 3.0, **OTHERS}, MANY)
+    candidate, in_force = atlas({}, 0.0), atlas({}, 0.3)
+
+    found = guard(candidate, candidate, in_force, [hour], set_aside=set_aside)
+
+    assert found.target_decision == decision
+
+
 def test_one_campaign_does_not_carry_the_targets_map_away() -> None:
     """The trial has not seen the hour in which the campaign's tracker broke, the candidate has."""
     hour = exactly({"a": 5.0, **OTHERS}, MANY)

@@ -76,6 +76,17 @@ def test_a_worse_trial_keeps_the_map_in_force() -> None:
     assert decided.atlas.map_of("b") == candidate.map_of("b")
 
 
+def test_a_campaign_whose_hour_is_set_aside_passes_within_the_step() -> None:
+    """The candidate knows nothing of the hour, so the hour says nothing of what moved it."""
+    candidate = atlas({"a": 0.9, "b": 0.9, "c": 2.0})
+    newest = exactly(dict.fromkeys("abc", 0.0), MANY)
+
+    decided = guard(candidate, candidate, atlas({}), [newest], set_aside={"a", "c"})
+
+    assert decided.decisions == {"b": "kept", "c": "bounded"}
+    assert decided.atlas.map_of("a") == candidate.map_of("a")
+
+
 def test_the_targets_map_serves_where_it_beats_both() -> None:
     candidate, in_force = atlas({"a": 0.9}), atlas({"a": 1.0})
 

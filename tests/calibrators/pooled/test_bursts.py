@@ -99,6 +99,25 @@ def test_levels_after_a_burst_are_those_before() -> None:
     assert np.abs(burst.shifts).max() < 0.1
 
 
+@pytest.mark.parametrize(
+    ("factors", "set_aside"),
+    [
+        (raised(slice(0, 6), NEWEST), [*range(6)]),
+        (raised(slice(0, 6), slice(-4, -1)), []),
+        (raised(slice(0, 1), NEWEST, 20.0), []),
+        (raised(slice(0, CAMPAIGNS), NEWEST, 0.0), [*range(CAMPAIGNS)]),
+    ],
+    ids=["bots", "bots before", "an outlier", "an outage"],
+)
+def test_the_newest_hour_is_set_aside_of_bots_and_outages(
+    factors: Floats, set_aside: list[int]
+) -> None:
+    """Not of an outlier: clean hours after a day of an attack are such."""
+    found = levels_of_blocks([block(factors)], AGES, 0).set_aside
+
+    assert np.flatnonzero(found).tolist() == set_aside
+
+
 def test_blocks_give_what_all_at_once_give() -> None:
     whole = block(raised(slice(27, 33), NEWEST))
     halves = [
