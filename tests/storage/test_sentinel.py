@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from redis.exceptions import RedisError
 
 from app.cli.serving.store import external_store
 from app.errors import CommandError
@@ -93,7 +94,8 @@ def test_an_address_that_is_none_is_refused_in_words(url: str, reason: str) -> N
 
 def test_that_nobody_answers_is_a_store_that_is_away() -> None:
     for url in ("redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"):
-        with open_redis(url) as client, pytest.raises(StorageUnavailable):
+        why = "no node of the cluster|no Sentinel answers: Error 111|Connection refused"
+        with open_redis(url) as client, pytest.raises(StorageUnavailable, match=why):
             store_dangers(client)
         with pytest.raises(StorageUnavailable):
             asyncio.run(_append(url, "1"))
@@ -110,6 +112,9 @@ async def _append(url: str, key: str) -> None:
 def test_a_promoted_replica_is_found_and_has_what_was_acknowledged() -> None:
     with watched() as servers:
         assert external_store(Settings(redis_url=servers.url)) == servers.url
+        other = servers.url.replace("/orders", "/other")
+        with open_redis(other) as client, pytest.raises(RedisError, match="knows a master 'other'"):
+            client.ping()
 
         async def send() -> list[BaseException]:
             failures = []
