@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import ip_address
@@ -43,23 +44,23 @@ def _some_target(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-def _by_target(value: object) -> object:
-    if isinstance(value, str):
-        parts = (part.partition("=") for part in value.split(",") if part.strip())
-        return {name.strip(): text.strip() for name, _, text in parts}
+def _each_once(value: tuple[Any, ...]) -> tuple[Any, ...]:
+    twice = sorted({str(one) for one in value if value.count(one) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)}: declared twice")
     return value
 
 
-def _products(value: object) -> object:
+def _by_target(value: object) -> object:
     if not isinstance(value, str):
         return value
     parts = [part.partition("=") for part in value.split(",") if part.strip()]
-    names = [name.strip() for name, _, _ in parts]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)}: declared twice")
-    factors = ([one.strip() for one in text.split("*")] for _, _, text in parts)
-    return dict(zip(names, factors, strict=True))
+    names = _each_once(tuple(name.strip() for name, _, _ in parts))
+    return dict(zip(names, (text.strip() for _, _, text in parts), strict=True))
+
+
+def _factors(value: object) -> object:
+    return tuple(one.strip() for one in value.split("*")) if isinstance(value, str) else value
 
 
 def _known_method(value: str) -> str:
@@ -72,10 +73,11 @@ def _group_expression(value: str) -> str:
     return CampaignGroups(value).expression
 
 
-def _url_of(*schemes: str) -> AfterValidator:
+def _url_of(*schemes: str, or_path: bool = False) -> AfterValidator:
     def check(value: str) -> str:
-        if not value.startswith(schemes):
-            raise ValueError(f"must begin with {' or '.join(schemes)}")
+        if not value.startswith(schemes) and not (or_path and ":/" not in value):
+            begins = f"must begin with {' or '.join(schemes)}"
+            raise ValueError(begins + ", or be a path" * or_path)
         return value
 
     return AfterValidator(check)
@@ -84,20 +86,6 @@ def _url_of(*schemes: str) -> AfterValidator:
 def _divisor(value: int) -> int:
     if _MINUTES_OF_AN_HOUR % value:
         raise ValueError("must be a divisor of 60")
-    return value
-
-
-def _pairs(value: object) -> object:
-    names = _names(value)
-    if not isinstance(names, tuple):
-        return names
-    return tuple(tuple(one.strip() for one in name.split("*")) for name in names)
-
-
-def _each_once(value: tuple[Any, ...]) -> tuple[Any, ...]:
-    twice = sorted({str(one) for one in value if value.count(one) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)}: declared twice")
     return value
 
 
@@ -112,9 +100,9 @@ SomeNames = Annotated[Names, AfterValidator(_some_target)]
 AttributionHours = Annotated[int, Field(ge=1, le=2160)]
 HoursByTarget = Annotated[dict[str, AttributionHours], NoDecode, BeforeValidator(_by_target)]
 MethodName = Annotated[str, AfterValidator(_known_method)]
-Factors = Annotated[tuple[TargetName, ...], Field(min_length=2)]
+Factors = Annotated[tuple[TargetName, ...], Field(min_length=2), BeforeValidator(_factors)]
 Products = Annotated[
-    dict[TargetName, Factors], Field(max_length=10), NoDecode, BeforeValidator(_products)
+    dict[TargetName, Factors], Field(max_length=10), NoDecode, BeforeValidator(_by_target)
 ]
 MOST_FIELDS = 20
 FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
@@ -127,10 +115,10 @@ FieldNames = Annotated[
     AfterValidator(_each_once),
 ]
 FieldPairs = Annotated[
-    tuple[tuple[FieldName, FieldName], ...],
+    tuple[Annotated[tuple[FieldName, FieldName], BeforeValidator(_factors)], ...],
     Field(max_length=MOST_FIELDS),
     NoDecode,
-    BeforeValidator(_pairs),
+    BeforeValidator(_names),
     AfterValidator(_each_once),
 ]
 MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by_target)]
@@ -146,10 +134,12 @@ MaybeUrl = Annotated[
 _STORES = tuple(
     f"{tls}{kind}://" for tls in ("redis", "rediss") for kind in ("", "+sentinel", "+cluster")
 )
+FolderUrl = Annotated[str, _url_of("file:///", "s3://", "gs://", or_path=True)]
 RedisUrl = Annotated[
     Annotated[str, _url_of(*_STORES, "unix://")] | None,
     BeforeValidator(lambda value: value or None),
 ]
+Count = Annotated[int, Field(le=10**9)]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
 
@@ -189,8 +179,9 @@ class Settings(BaseSettings):
     """Read from `SIROCCO_*` variables; immutable. Use `load_settings` for readable errors."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True
-    )
+        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True,
+        allow_inf_nan=False,
+    )  # fmt: skip
 
     # Not shown: it may hold a password.
     redis_url: RedisUrl = Field(
@@ -236,10 +227,10 @@ class Settings(BaseSettings):
     receive_seconds: float = Field(
         20.0, gt=0, le=600, description="Longest time that a request may take to arrive whole."
     )
-    max_connections: int = Field(
+    max_connections: Count = Field(
         16_000, ge=1, description="Most open connections of one API process."
     )
-    shed_requests: int = Field(
+    shed_requests: Count = Field(
         128,
         ge=1,
         description="Requests that may be worked on at one time in one API process; more events and"
@@ -354,11 +345,10 @@ class Settings(BaseSettings):
         description="Hold a new map back where it predicts the newest hour worse than the map in"
         " force.",
     )
-    bin_size: int = Field(1000, ge=1, description="Samples per bin of the calibrator `sir`.")
+    bin_size: Count = Field(1000, ge=1, description="Samples per bin of the calibrator `sir`.")
     prior_strength: float = Field(
         5.0,
         ge=0,
-        allow_inf_nan=False,
         description="Pseudo-samples of the target's map in each bin of the calibrator `sir`;"
         " 0: none, as published.",
     )
@@ -375,14 +365,14 @@ class Settings(BaseSettings):
     top_campaigns: int = Field(
         20, ge=0, le=1000, description="Campaigns with metrics of their own, by traffic."
     )
-    max_body_bytes: int = Field(
+    max_body_bytes: Count = Field(
         8 * 1024 * 1024, ge=1024, description="Largest request body, packed and unpacked."
     )
-    max_scores: int = Field(50_000, ge=1, description="Most scores of one calibrate request.")
-    max_events: int = Field(50_000, ge=1, description="Most events of one request.")
+    max_scores: Count = Field(50_000, ge=1, description="Most scores of one calibrate request.")
+    max_events: Count = Field(50_000, ge=1, description="Most events of one request.")
     max_campaign_bytes: int = Field(256, ge=1, le=4096, description="Longest campaign id, UTF-8.")
     future_seconds: float = Field(
-        300.0, ge=0, description="How far ahead of the clock an event may be."
+        300.0, ge=0, le=31_622_400, description="How far ahead of the clock an event may be."
     )
 
     post_click_minutes: int = Field(
@@ -403,10 +393,10 @@ class Settings(BaseSettings):
     waiting_hours: int = Field(
         24, ge=1, le=720, description="How long a behaviour waits for a click that comes later."
     )
-    max_waiting: int = Field(
+    max_waiting: Count = Field(
         100_000, ge=0, description="Most clicks that behaviours may wait for at one time."
     )
-    click_log_url: str | None = Field(
+    click_log_url: FolderUrl | None = Field(
         None,
         description="Folder or object-store URL of the click log (a path, file://, s3://, gs://);"
         " unset keeps it in `click-log` under the data directory.",
@@ -423,13 +413,13 @@ class Settings(BaseSettings):
     training_days: int = Field(
         14, ge=2, le=90, description="Days of clicks with matured labels to train on."
     )
-    training_clicks: int = Field(
+    training_clicks: Count = Field(
         2_000_000, ge=1000, description="Most clicks to train on; a sample of more."
     )
-    min_training_clicks: int = Field(
+    min_training_clicks: Count = Field(
         1000, ge=1, description="Fewest clicks with matured labels for a post-click model."
     )
-    min_training_conversions: int = Field(
+    min_training_conversions: Count = Field(
         100, ge=1, description="Fewest conversions of such clicks for a post-click model."
     )
     training_threads: int = Field(
@@ -476,7 +466,7 @@ class Settings(BaseSettings):
             if self.group_field not in self.fields:
                 raise ValueError(f"group_field: {self.group_field} is no field")
             if self.campaign_group is not None:
-                raise ValueError("group_field: campaign_group is set too; give one of the two")
+                raise ValueError("group_field, campaign_group: both are given; give one")
         for pair in self.field_pairs:
             for name in pair:
                 if name not in self.fields:
@@ -588,6 +578,9 @@ def load_settings(**overrides: Any) -> Settings:
                 secrets[field] = secret
         except BadConfiguration as error:
             wrong.append(str(error))
+    if secrets.get("redis_url") == "":
+        # It would be a private server. An empty file takes the first key away, on purpose.
+        wrong.append(f"{variable_of('redis_url')}{_OF_FILE}: the file is empty")
     try:
         settings = Settings(**(secrets | overrides))
     except ValidationError as error:
@@ -643,7 +636,11 @@ def _unknown_line(name: str) -> str:
 def _error_line(error: ErrorDetails) -> str:
     rule = error["msg"].removeprefix("Value error, ")
     if not error["loc"]:
-        return rule
+        known = Settings.model_fields
+        # Of several settings: it names them by their fields, first of all.
+        return re.sub(
+            r"^\w+|\w+_\w+", lambda it: variable_of(it[0]) if it[0] in known else it[0], rule
+        )
     field = str(error["loc"][0])
     # Whoever mistypes a secret must not find it in a log.
     shown = "" if field in SECRETS else f" = {str(error['input'])[:64]}"

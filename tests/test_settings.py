@@ -115,7 +115,14 @@ def test_an_unknown_variable_alone_is_an_error(environment):
         ("SIROCCO_WINDOW_HOURS", "1.5"),
         ("SIROCCO_BIN_SIZE", "-1"),
         ("SIROCCO_MAX_BODY_BYTES", "1e400"),
+        ("SIROCCO_MIN_SAMPLES", "inf"),
+        ("SIROCCO_FUTURE_SECONDS", "1e400"),
+        ("SIROCCO_BIN_SIZE", "1" + 30 * "0"),
         ("SIROCCO_GUARD", "perhaps"),
+        ("SIROCCO_CLICK_LOG_URL", "ftp://clicks"),
+        ("SIROCCO_CLICK_LOG_URL", "s3:/clicks"),
+        ("SIROCCO_CLICK_LOG_URL", "file://relative"),
+        ("SIROCCO_ATTRIBUTION_HOURS", "conversion=24,conversion=48"),
         ("SIROCCO_OTLP_ENDPOINT", "collector:4318"),
     ],
 )
@@ -129,7 +136,9 @@ def test_a_value_out_of_its_bounds_is_an_error(environment, variable, value):
 def test_a_target_is_immediate_or_delayed(environment):
     environment(SIROCCO_TARGETS="click,view", SIROCCO_DELAYED_TARGETS="view,sale")
 
-    with pytest.raises(BadConfiguration, match=r"^targets and delayed_targets name view twice$"):
+    with pytest.raises(
+        BadConfiguration, match=r"^SIROCCO_TARGETS and SIROCCO_DELAYED_TARGETS name view twice$"
+    ):
         load_settings()
 
 
@@ -158,7 +167,9 @@ def test_an_attribution_window_is_a_number_of_hours(environment, value):
 def test_only_delayed_targets_have_an_attribution_window(environment):
     environment(SIROCCO_ATTRIBUTION_HOURS="click=24")
 
-    with pytest.raises(BadConfiguration, match=r"^attribution_hours: click is no delayed target$"):
+    with pytest.raises(
+        BadConfiguration, match=r"^SIROCCO_ATTRIBUTION_HOURS: click is no delayed target$"
+    ):
         load_settings()
 
 
@@ -177,7 +188,7 @@ def test_the_click_log_must_cover_what_is_trained_on(environment, variables, lea
     environment(SIROCCO_CLICK_LOG_DAYS=str(least - 1))
 
     with pytest.raises(
-        BadConfiguration, match=f"^click_log_days = {least - 1}: must be at least {least}, "
+        BadConfiguration, match=f"^SIROCCO_CLICK_LOG_DAYS = {least - 1}: must be at least {least}, "
     ):
         load_settings()
 
@@ -255,6 +266,15 @@ def test_a_mounted_secret_belongs_to_root_and_is_read_by_our_group(
     assert caplog.text == ""
 
 
+def test_an_empty_file_names_no_store(environment, tmp_path):
+    """Not a private server, as where nothing is given."""
+    (tmp_path / "url").touch(0o600)
+    environment(SIROCCO_REDIS_URL_FILE=str(tmp_path / "url"))
+
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_REDIS_URL_FILE: the file is empty$"):
+        load_settings()
+
+
 def test_a_secret_that_is_no_file_or_stands_twice_is_refused(environment, tmp_path):
     environment(
         SIROCCO_SIGNING_KEY_FILE=str(tmp_path / "none"),
@@ -321,7 +341,7 @@ def test_the_calibrator_of_a_target_is_one_whose_maps_may_serve(environment, nam
 def test_only_targets_have_a_calibrator(environment):
     environment(SIROCCO_TARGET_CALIBRATORS="view=sir")
 
-    with pytest.raises(BadConfiguration, match=r"^target_calibrators: view is no target$"):
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_TARGET_CALIBRATORS: view is no target$"):
         load_settings()
 
 
@@ -339,10 +359,10 @@ def test_the_expression_of_groups_names_one(environment, expression, rule):
 @pytest.mark.parametrize(
     ("variables", "rule"),
     [
-        ({"GROUP_FIELD": "brand"}, "group_field: brand is no field"),
+        ({"GROUP_FIELD": "brand"}, "SIROCCO_GROUP_FIELD: brand is no field"),
         (
             {"FIELDS": "brand", "GROUP_FIELD": "brand", "CAMPAIGN_GROUP": "^(.)"},
-            "group_field: campaign_group is set too",
+            "SIROCCO_GROUP_FIELD, SIROCCO_CAMPAIGN_GROUP: both are given",
         ),
     ],
 )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
+from io import FileIO
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -171,9 +172,8 @@ class AuditLog:
     def _write_line(self, line: bytes) -> None:
         if self._path is None:
             return
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
-            with os.fdopen(os.open(self._path, flags, _PRIVATE), "ab", buffering=0) as file:
+            with appending(self._path) as file:
                 # One write, so that lines of several processes do not mix.
                 file.write(line + b"\n")
                 os.fsync(file.fileno())
@@ -181,6 +181,12 @@ class AuditLog:
             raise AuditUnwritable(
                 f"the audit log {self._path} cannot be written: {error.strerror}"
             ) from None
+
+
+def appending(path: Path) -> FileIO:
+    """The file of the log, for our user alone, to be written at its end; raises OSError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    return os.fdopen(os.open(path, flags, _PRIVATE), "ab", buffering=0)
 
 
 def read_entry(line: bytes) -> AuditEntry:

@@ -119,8 +119,19 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
     if _files(folder):
         raise CommandError(f"{folder} holds files: give the name of a new folder")
     folder.mkdir(0o700, parents=True, exist_ok=True)
-    with opened_store(settings) as url:
-        _snapshot(url, folder / REDIS)
+    try:
+        with opened_store(settings) as url:
+            _snapshot(url, folder / REDIS)
+        _copy_files(settings, folder)
+    except BaseException:
+        # Nobody is to take it for a backup, and the next try is to find no files.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return _summary(folder, began)
+
+
+def _copy_files(settings: "Settings", folder: Path) -> None:
+    """Copy what is not in Redis, and last write what the backup holds."""
     if "://" in (place := settings.click_log.removeprefix("file://")):
         note(f"{place} is not copied: keep its versions there")
     else:
@@ -129,7 +140,6 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
         shutil.copy2(settings.data_dir / KEY, folder / KEY)
     digests = {name: _digest(folder / name) for name in _files(folder)}
     (folder / MANIFEST).write_bytes(orjson.dumps(digests))
-    return _summary(folder, began)
 
 
 def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
@@ -144,13 +154,17 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
     for name in (_APPEND_ONLY, "appendonlydir", CLICK_LOG, KEY):
         if (data / name).exists():
             raise CommandError(f"{data / name} exists: restore into a directory without state")
-    for name in digests:
-        if name == REDIS and settings.redis_url:
-            note(f"start your Redis from {folder / REDIS}, see docs/backup.md")
-            continue
-        place = data / (_APPEND_ONLY if name == REDIS else name)
-        place.parent.mkdir(0o700, parents=True, exist_ok=True)
-        shutil.copy2(folder / name, place)
+    # A service must not begin from half a file, nor the next try find one.
+    with TemporaryDirectory(prefix=".restore-", dir=data) as scratch:
+        for name in digests:
+            if name == REDIS and settings.redis_url:
+                note(f"start your Redis from {folder / REDIS}, see docs/backup.md")
+                continue
+            place = Path(scratch) / (_APPEND_ONLY if name == REDIS else name)
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            shutil.copy2(folder / name, place)
+        for whole in sorted(Path(scratch).iterdir(), reverse=True):
+            whole.rename(data / whole.name)
     return _summary(folder, began)
 
 

@@ -16,7 +16,7 @@ from typer.models import CommandInfo, TyperInfo
 
 from app.cli.checkout import in_checkout, research
 from app.cli.signals import end_with, terminated_like_ctrl_c
-from app.errors import CommandError
+from app.errors import FAILED, CommandError
 
 INTERRUPTED = 130
 
@@ -252,6 +252,11 @@ def main() -> None:
     except CommandError as error:
         _print_error(error)
         sys.exit(error.exit_code)
+    except OSError as error:
+        # Such as a disk that is full: of what was begun nothing stays.
+        where = f"{error.filename}: " if error.filename else ""
+        _print_error(CommandError(f"{where}{error.strerror or error}"))
+        sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 

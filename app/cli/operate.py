@@ -156,9 +156,10 @@ class RetrainOptions:
     campaign: list[str] | None = options.option(
         None, "Only this campaign; may be repeated.", show_default="every campaign"
     )
-    as_of: str | None = options.option(
+    as_of: float | None = options.option(
         None,
         "Learn from the window that ends then: RFC 3339 or seconds since 1970.",
+        parser=lambda text: options.moment(text, "--as-of"),
         metavar="TIME",
         show_default="now",
     )
@@ -201,7 +202,7 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     asked = {
         "target": given.target,
         "campaigns": given.campaign or None,
-        "as_of": _time(given.as_of),
+        "as_of": given.as_of,
         "allow_past": given.allow_past or None,
     }
     request = {field: value for field, value in asked.items() if value is not None}
@@ -239,17 +240,10 @@ def _held(client: "ServiceClient") -> str:
     return str(held["version"])
 
 
-def _time(text: str | None) -> float | str | None:
-    """Seconds as a number; RFC 3339 is for the service to read."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return text
-
-
 def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(job)
+        _refuse_held(job)
     elif job["status"] == "running" and job["cancel_requested_at"] is not None:
         note(f"job {job['id']} ends at its next step, before it publishes")
     elif job["status"] != "done":
@@ -260,14 +254,18 @@ def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
         print_line(f"{job['result']['rejected']} is dropped")
     else:
         _show_version(job["result"])
+        _refuse_held(job)
 
 
 def _show_version(result: dict[str, Any]) -> None:
-    """What is out, and what waits for approval; CommandError where something does."""
     if result["version"] is not None:
         print_line(f"version {result['version']} is out")
         _show_fits(result["targets"])
-    if held := result.get("held"):
+
+
+def _refuse_held(job: dict[str, Any]) -> None:
+    """CommandError where some of the maps wait for approval."""
+    if held := (job["result"] or {}).get("held"):
         why = ", ".join(f"{target}: {reason}" for target, reason in held["reasons"].items())
         raise CommandError(
             f"held for approval ({why}): `sirocco retrain --approve {held['version']}` brings it"

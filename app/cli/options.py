@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -66,7 +67,15 @@ def _annotated(each: Field[Any], kind: Any) -> Any:
     if not each.metadata:
         return kind
     names = each.metadata["names"] or (f"--{each.name.replace('_', '-')}",)
-    return Annotated[kind, typer.Option(*names, **each.metadata["how"])]
+    how: dict[str, Any] = {"callback": _finite} if float in (kind, *get_args(kind)) else {}
+    return Annotated[kind, typer.Option(*names, **(how | each.metadata["how"]))]
+
+
+def _finite(value: float | None) -> float | None:
+    # No bound holds back what is no number, and JSON has none: it would be as if not given.
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number.")
+    return value
 
 
 def option(default: Any, about: str, *names: str, **how: Any) -> Any:

@@ -149,6 +149,8 @@ class StoreWatch:
         self.dangers: tuple[StoreDanger, ...] = ()
         self.unfolded = UnfoldedHours(client, max(_PAUSE_SECONDS, 2 * fold_seconds))
         self._client = client
+        # Events are stored by scripts, which a user of Redis may not be allowed to run.
+        self._script = client.register_script("return 1")
         self._allow_volatile = allow_volatile
         self._wait = wait
         self._wait_milliseconds = int(wait_seconds * 1000)
@@ -156,6 +158,7 @@ class StoreWatch:
         self._due = clock()
         self._inspection = Inspection(client, post_click_seconds)
         self._met_damage = False
+        self._refusal = ""
         self._said: object = None
 
     @classmethod
@@ -172,6 +175,10 @@ class StoreWatch:
 
     def write_failed(self, error: StorageUnavailable) -> None:
         """A request's write was not stored: look at once."""
+        # Our own may be stored where another command is not allowed.
+        if self.writable and str(error) != self._refusal:
+            self._refusal = str(error)
+            _log.warning("events were not stored: %s", error)
         self.writable, self._due = False, self._clock()
         self.failed(error)
 
@@ -217,6 +224,7 @@ class StoreWatch:
             else:
                 servers = {self._client: keys.PROBE}
             for server, probe in servers.items():
+                self._script(client=server)
                 wait_for_replicas(server, probe, self._wait, self._wait_milliseconds)
         self.writable = True
 

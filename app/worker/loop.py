@@ -369,11 +369,13 @@ class Worker:
         self._beat()
         result = summary(report)
         about = {"version": report["version"], "seconds": report["refit_seconds"]}
-        _log.info(
-            "published %s as of %s: %s",
-            *(report["version"], request.as_of, result["targets"]),
-            extra=about,
-        )
+        # What is held has been logged.
+        if report["version"] is not None:
+            _log.info(
+                "published %s as of %s: %s",
+                *(report["version"], request.as_of, result["targets"]),
+                extra=about,
+            )
         return result
 
     def _fold_now_and_then(self) -> None:

@@ -38,7 +38,7 @@ NOW = time.time()
 
 def test_every_danger_is_a_reason() -> None:
     with (
-        server("--appendonly", "no", "--maxmemory", "1mb") as (client, _),
+        server("--appendonly", "no", "--maxmemory", "1150kb") as (client, _),
         serving(SETTINGS, url_of(client)) as service,
     ):
         answer = service.http.get("/readyz")
@@ -73,6 +73,24 @@ def test_a_full_store_is_not_up(own_service: tuple[redis.Redis, RunningService])
     client.config_set("maxmemory", 0)
     eventually(lambda: said(service) == [])
     assert (post(service).json()["accepted"], service.metric("sirocco_store_up")) == (1, 1)
+
+
+@pytest.mark.parametrize("denied", ["-evalsha", "-sadd"])
+def test_a_user_who_may_not_store_events_is_known(
+    denied: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`sadd` is of the scripts alone: what fails is a request, and the log says why, once."""
+    with server(*SAFE) as (client, _):
+        everything = ["+@all", denied]
+        client.acl_setuser("few", enabled=True, passwords=["+pw"], keys=["*"], commands=everything)
+        url = url_of(client).replace("unix://", "unix://few:pw@")
+        with serving(SETTINGS, url) as service:
+            for key in "abc":
+                problem(post(service, key), 503, "store-unavailable")
+            eventually(lambda: denied == "-sadd" or said(service) == ["store-refuses-writes"])
+
+    warned = [line.message for line in caplog.records if "store failed" in line.message]
+    assert len([text for text in warned if "can't run" in text or "permissions" in text]) == 1
 
 
 @pytest.mark.slow

@@ -69,6 +69,7 @@ def test_retry_after_is_waited_for() -> None:
     """Plus the jitter, so that not all come back in the same moment."""
     tries = Tries(Retries(2, RetryBudget()), Deadline(100.0))
     found = HttpResponse(503, {"retry-after": "7"}, b"")
+    assert HttpResponse(503, {"retry-after": "9" * 400}, b"").retry_after == 300.0
     assert not tries.is_response(found)
 
     assert 7.0 <= tries.pause_after(found) <= 8.0

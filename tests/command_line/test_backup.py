@@ -1,5 +1,6 @@
 """`sirocco backup`, `restore` and `drill`: what comes back is what was there, to the last bit."""
 
+import errno
 import shutil
 import time
 from pathlib import Path
@@ -129,6 +130,32 @@ def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
     assert not (here / "new").exists()
     gone = refused("backup b --redis-url redis://127.0.0.1:1/0", here)
     assert "redis-cli --rdb failed" in gone
+    assert not (here / "b").exists()
+
+
+def test_a_copy_that_is_cut_short_leaves_nothing(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither half a state, from which a service would begin, nor half a backup."""
+
+    def full(source: Path, place: Path) -> None:
+        if place.name == "signing.key":
+            raise OSError(errno.ENOSPC, "No space left on device", str(place))
+        copied(source, place)
+
+    copied = shutil.copy2
+    monkeypatch.setattr(shutil, "copy2", full)
+    assert "No space left on device" in refused("restore copy --data-dir new", copy.parent)
+    assert list((copy.parent / "new").iterdir()) == []
+    with EmbeddedRedis(copy.parent / "data"):
+        assert "No space left on device" in refused("backup b --data-dir data", copy.parent)
+    assert not (copy.parent / "b").exists()
+    monkeypatch.undo()
+
+    printed("restore copy --data-dir new", copy.parent)
+
+    names = {path.name for path in (copy.parent / "new").iterdir()}
+    assert names == {"appendonly.aof", "signing.key"}
 
 
 def test_a_redis_of_ones_own_gets_its_file_by_hand(copy: Path) -> None:

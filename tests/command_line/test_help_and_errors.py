@@ -40,6 +40,13 @@ def test_the_version_is_printed(called: Sirocco) -> None:
         (("up", "--host", "no.such.host.invalid"), "cannot listen on port 8080"),
         (("up", "--refit-every", "7m"), "--refit-every '7m': give whole minutes that divide"),
         (("up", "--group", "("), "SIROCCO_CAMPAIGN_GROUP = (: must be a regular expression"),
+        (("retrain", "--url", "http://me:secret@h"), "--url: must name a host, and no password"),
+        (("retrain", "--url", "me:secret@h"), "--url 'h': give an address"),
+        (("retrain", "--as-of", "nan"), "--as-of 'nan': the year must be from 2000"),
+        (("retrain", "--as-of", "-5"), "--as-of '-5'"),
+        (("retrain", "--as-of", "1767225600000"), "give seconds"),
+        (("retrain", "--timeout", "inf"), "inf is no finite number"),
+        (("simulate", "x.parquet", "--drift", "inf"), "inf is no finite number"),
         (("frobnicate",), "No such command"),
     ],
 )
@@ -51,6 +58,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert run.returncode == 2
     assert expected in run.stderr
     assert "Traceback" not in run.stderr
+    assert "secret" not in run.stderr
     assert run.stdout == ""
 
 

@@ -149,6 +149,11 @@ def test_a_refit_that_is_held_says_why_and_how_it_is_approved(called, service, w
     assert "held for approval (click: campaigns-lost)" in run.stderr
     assert "sirocco retrain --approve 000004-aa" in run.stderr
 
+    worked(result={"version": None, "targets": {}, "held": WAITING})
+    as_json = called("retrain", "--url", service.url, "--json")
+    assert (as_json.returncode, orjson.loads(as_json.stdout)["result"]["held"]) == (1, WAITING)
+    assert "held for approval" in as_json.stderr
+
 
 @pytest.mark.parametrize("named", [True, False])
 def test_what_is_held_is_approved_or_rejected(called, service, worked, named):

@@ -207,15 +207,37 @@ def test_a_replacement_that_does_not_start_replaces_nobody(
     assert "does not come to serve: the old ones go on" in capsys.readouterr().err
 
 
-def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco, workers: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
-        run = called("serve", "--workers", 2, "--port", port, "--data-dir", tmp_path / "data")
+        run = called("serve", "--workers", workers, "--port", port, "--data-dir", tmp_path / "data")
 
     assert run.returncode == 1
     assert f"cannot listen on port {port} of 127.0.0.1: Address already in use" in run.stderr
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "variable", "reason"),
+    [
+        ("serve", "SIROCCO_SNAPSHOT_DIR", "/file is no folder that can be written"),
+        ("serve", "SIROCCO_DATA_DIR", "/file is no folder that can be written"),
+        ("worker", "SIROCCO_DATA_DIR", "/file is no folder that can be written"),
+        ("serve", "SIROCCO_AUDIT_LOG", "/file/log: Not a directory"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_at_the_start(
+    tmp_path: Path, called: Sirocco, command: str, variable: str, reason: str
+) -> None:
+    (tmp_path / "file").touch()
+
+    run = called(command, **{variable: str(tmp_path / "file" / "log")})
+
+    assert (run.returncode, run.stderr.count("\n")) == (2, 1)
+    assert run.stderr.startswith(f"sirocco: {variable}")
+    assert reason in run.stderr
 
 
 def test_an_address_that_others_reach_needs_a_key(tmp_path: Path, called: Sirocco) -> None:

@@ -5,6 +5,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from redis.exceptions import RedisError
 
 from app.cli.serving.store import external_store
 from app.errors import CommandError
@@ -72,9 +73,19 @@ def test_sentinels_are_asked_by_many_threads_at_once() -> None:
         ("redis+cluster://me:secret@a:1,me:secret@b:2", "user and password stand once"),
         ("redis+cluster://:secret/more@a:1", "/, ? and # in them are %40, %2F"),
         ("redis+sentinel://:secret#more@a:1/m", "user and password stand once"),
+        ("redis+sentinel://:secret?more@a:1/m", "user and password stand once"),
+        ("redis+sentinel://a:1/m/0?db=3", "database 3, 0: must be a number, given once"),
+        ("redis+cluster://a:1?max_connections=1", "max_connections: there is no such option"),
+        ("redis://:secret@a:1/name", "database name: must be a number"),
+        ("redis://a:1/1/2", "database 1/2: must be a number"),
+        ("redis://a:1?db=-1", "database -1: must be a number"),
+        ("redis://:secret?more@a:1", "user and password stand once"),
+        ("redis://:secret", "its port must be from 0 to 65535"),
+        ("unix://", "it must name a socket"),
+        ("unix:///socket?decode_responses=1", "decode_responses: there is no such option"),
     ],
 )
-def test_a_list_of_hosts_that_is_none_is_refused_in_words(url: str, reason: str) -> None:
+def test_an_address_that_is_none_is_refused_in_words(url: str, reason: str) -> None:
     with pytest.raises(CommandError, match="SIROCCO_REDIS_URL") as caught:
         external_store(Settings(redis_url=url))
     assert reason in str(caught.value)
@@ -83,7 +94,8 @@ def test_a_list_of_hosts_that_is_none_is_refused_in_words(url: str, reason: str)
 
 def test_that_nobody_answers_is_a_store_that_is_away() -> None:
     for url in ("redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"):
-        with open_redis(url) as client, pytest.raises(StorageUnavailable):
+        why = "no node of the cluster|no Sentinel answers: Error 111|Connection refused"
+        with open_redis(url) as client, pytest.raises(StorageUnavailable, match=why):
             store_dangers(client)
         with pytest.raises(StorageUnavailable):
             asyncio.run(_append(url, "1"))
@@ -100,6 +112,9 @@ async def _append(url: str, key: str) -> None:
 def test_a_promoted_replica_is_found_and_has_what_was_acknowledged() -> None:
     with watched() as servers:
         assert external_store(Settings(redis_url=servers.url)) == servers.url
+        other = servers.url.replace("/orders", "/other")
+        with open_redis(other) as client, pytest.raises(RedisError, match="knows a master 'other'"):
+            client.ping()
 
         async def send() -> list[BaseException]:
             failures = []

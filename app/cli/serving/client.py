@@ -223,7 +223,7 @@ class ServiceClient:
         while _may_come_again(answer := self._sent(method, path, content, kind), harmless):
             if time.monotonic() > end:
                 break
-            time.sleep(float(answer.headers["retry-after"]))
+            time.sleep(_pause(answer.headers.get("retry-after")))
         return _json(answer)
 
     def _sent(
@@ -244,6 +244,18 @@ def _may_come_again(answer: httpx.Response, harmless: bool) -> bool:
     unavailable = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     found = answer.content
     return unavailable and any(f"urn:sirocco:problem:{each}".encode() in found for each in reasons)
+
+
+def _pause(retry_after: str | None) -> float:
+    """Seconds to wait; a proxy may have written anything.
+
+    >>> [_pause(each) for each in (None, "2", "Fri, 01 Jan 2027 00:00:00 GMT", "-1", "nan", "1e9")]
+    [1.0, 2.0, 1.0, 0.05, 0.05, 30.0]
+    """
+    try:
+        return min(max(_LONGEST_POLL, float(retry_after or 1.0)), _PATIENCE_SECONDS)
+    except ValueError:
+        return 1.0
 
 
 def _key_of_environment() -> str | None:
@@ -303,11 +315,15 @@ def _polls(seconds: float) -> Iterator[None]:
 
 def _checked(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise CommandError(f"--url {url!r}: give an address such as http://127.0.0.1:8080")
+        shown = url.rpartition("@")[2]
+        raise CommandError(f"--url {shown!r}: give an address such as http://127.0.0.1:8080")
     try:
-        return str(httpx.URL(url)).rstrip("/")
+        parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
-        raise CommandError(f"--url {url!r}: {error}") from error
+        raise CommandError(f"--url: {error}") from error
+    if parsed.userinfo or not parsed.host:
+        raise CommandError("--url: must name a host, and no password: the key has an option")
+    return str(parsed).rstrip("/")
 
 
 def _is_loopback(url: str) -> bool:

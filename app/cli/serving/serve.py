@@ -5,9 +5,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from socket import socket
 from typing import Any, NamedTuple
 
+from app.access.audit import appending
 from app.api.metrics.workers import WorkerTable, new_file
 from app.api.server.server import PublicAddressRefused, refuse_public_address
 from app.cli.console import note
@@ -17,7 +19,7 @@ from app.cli.serving.store import embedded_store, external_store, opened_store
 from app.cli.signals import Reload, reloaded_by_sighup
 from app.errors import FAILED, CommandError
 from app.log_lines import log_to_stderr
-from app.settings import BadConfiguration, Settings
+from app.settings import BadConfiguration, Settings, variable_of
 
 _log = logging.getLogger(__name__)
 
@@ -27,6 +29,8 @@ def run_api(given: Mapping[str, Any], as_worker: str | None) -> None:
     `workers`, as the parent of several; `as_worker` is what such a parent passes on."""
     settings = settings_with(given)
     log_to_stderr(settings)
+    _require_folder("snapshot_dir" if settings.snapshot_dir else "data_dir", settings.last_good_dir)
+    _require_audit_file(settings.audit_log)
     with _ended_in_order():
         if as_worker is not None:
             _serve_as_worker(settings, *map(int, as_worker.split(",")))
@@ -42,19 +46,39 @@ def run_worker_process(given: Mapping[str, Any]) -> None:
 
     settings = settings_with(given)
     log_to_stderr(settings)
+    if settings.delayed_targets:
+        _require_folder("data_dir", settings.data_dir)
     with _ended_in_order(), opened_store(settings) as store_url:
         run_worker(settings, store_url)
+
+
+def _require_folder(field: str, folder: Path | None) -> None:
+    """CommandError where it cannot be made: without it nobody's key may be known."""
+    if folder is None:
+        return
+    found = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
+    if not (found.is_dir() and os.access(found, os.W_OK | os.X_OK)):
+        raise CommandError(f"{variable_of(field)}: {found} is no folder that can be written")
+
+
+def _require_audit_file(path: Path | None) -> None:
+    """CommandError where it cannot be written: else the first change would be refused."""
+    try:
+        if path is not None:
+            appending(path).close()
+    except OSError as error:
+        raise CommandError(f"{variable_of('audit_log')} = {path}: {error.strerror}") from None
 
 
 def _serve_alone(settings: Settings) -> None:
     from app.api.server.server import run_server
 
-    with (
-        reloaded_by_sighup(_warn_of_reload),
-        _listening_for_admins(settings) as admin,
-        opened_store(settings) as store_url,
-    ):
-        run_server(settings, store_url, admin)
+    with reloaded_by_sighup(_warn_of_reload), _listening_for_admins(settings) as admin:
+        # Said before everything is loaded: uvicorn, which listens by itself, says it after.
+        with _listening(settings, settings.port):
+            pass
+        with opened_store(settings) as store_url:
+            run_server(settings, store_url, admin)
 
 
 def _warn_of_reload() -> None:

@@ -5,8 +5,8 @@
     redis+cluster://host:port,host:port            the cluster that these nodes belong to
 
 User and password are those of the servers. Sentinels get none but `sentinel_username` and
-`sentinel_password` of the query; what else stands there are options of redis-py. `rediss+sentinel`
-and `rediss+cluster` use TLS, to Sentinels too.
+`sentinel_password` of the query; what else may stand there are options of TLS, and of one server
+`username`, `password` and `db`. `rediss+sentinel` and `rediss+cluster` use TLS, to Sentinels too.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ SENTINEL, CLUSTER = "sentinel", "cluster"
 _PORTS: Final = {SENTINEL: 26379, CLUSTER: 6379}
 _OF_SENTINELS: Final = "sentinel_"
 _LARGEST_PORT: Final = 65535
+_LOGIN: Final = frozenset({"username", "password"})
 _ONE_LOGIN: Final = (
     "user and password stand once, before the first host; @, /, ? and # in them are %40, %2F, %3F"
     " and %23"
@@ -82,7 +83,7 @@ def address_of(url: str) -> StoreAddress | None:
     # The schemes of redis-py have no list of hosts.
     parts = urlsplit(f"redis://{rest}")
     credentials, _, netloc = parts.netloc.rpartition("@")
-    if "@" in credentials + parts.path + parts.fragment:
+    if "@" in credentials + parts.path + parts.query + parts.fragment:
         raise ValueError(_ONE_LOGIN)
     hosts = tuple(_host(text, _PORTS[kind]) for text in netloc.split(","))
     path = [unquote(name) for name in parts.path.split("/")[1:] if name]
@@ -97,6 +98,30 @@ def address_of(url: str) -> StoreAddress | None:
         tuple(pair for pair in query if not pair[0].startswith(_OF_SENTINELS)),
         tuple((name[own:], value) for name, value in query if name.startswith(_OF_SENTINELS)),
     )
+
+
+def check_server(url: str) -> None:
+    """Of the URL of one server: raises ValueError, without the password, on what redis-py would
+    leave out or take for something else, such as database 0 for one that is no number."""
+    parts = urlsplit(url)
+    is_socket = parts.scheme == "unix"
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    if is_socket and not parts.path:
+        raise ValueError("it must name a socket: unix:///run/redis.sock?db=0")
+    if not is_socket and "@" in parts.path + parts.query + parts.fragment:
+        raise ValueError(_ONE_LOGIN)
+    databases = [value for name, value in options if name == "db"]
+    databases += [] if is_socket else filter(None, [parts.path.strip("/")])
+    if len(databases) > 1 or not all(map(str.isdecimal, databases)):
+        given = ", ".join(databases)
+        raise ValueError(f"database {given}: must be a number, given once: redis://host:port/0")
+    try:
+        _ = parts.port
+    except ValueError:
+        raise ValueError(f"its port must be from 0 to {_LARGEST_PORT}; {_ONE_LOGIN}") from None
+    for name, _ in options:
+        if name not in {*_LOGIN, "db"} and not name.startswith("ssl_"):
+            raise ValueError(f"{name}: there is no such option; there are db and those of TLS")
 
 
 def _host(text: str, port: int) -> Host:

@@ -28,7 +28,7 @@ from redis.retry import Retry
 
 from app.storage import keys
 from app.storage.errors import NotReplicated, StorageUnavailable
-from app.storage.redis.addresses import CLUSTER, address_of
+from app.storage.redis.addresses import CLUSTER, address_of, check_server
 from app.storage.redis.cluster import (
     AsyncClusterRedis,
     ClusterRedis,
@@ -107,6 +107,7 @@ def check_options(url: str) -> None:
     if address is not None:
         urls.append(address.sentinel_url(*address.hosts[0]))
     for one in urls:
+        check_server(one)
         try:
             redis.ConnectionPool.from_url(one).make_connection()
             pool = redis.asyncio.ConnectionPool.from_url(one)

@@ -434,15 +434,19 @@ class MasterFinder:
 
     def master(self) -> Host:
         """Where the master answers; raises redis-py's ConnectionError if no Sentinel knows it."""
+        failures = []
         for host in list(self._order):
             with redis.Redis.from_url(self._url(host), **self._options) as client:
                 try:
                     found = client.sentinel_get_master_addr_by_name(self._address.master)
-                except (RedisError, OSError):
+                except (RedisError, OSError) as error:
+                    failures.append(str(error))
                     continue
             if found:
                 return self._found(host, found)
-        raise self._nobody()
+        if len(failures) == len(self._order):
+            raise RedisConnectionError(f"no Sentinel answers: {failures[-1]}")
+        raise RedisConnectionError(f"no Sentinel knows a master {self._address.master!r}")
 
     def _url(self, host: Host) -> str:
         return self._address.sentinel_url(*host)
@@ -452,9 +456,6 @@ class MasterFinder:
         self._order = sorted(self._order, key=lambda one: one != sentinel)
         host, port = master
         return host if isinstance(host, str) else host.decode(), int(port)
-
-    def _nobody(self) -> RedisConnectionError:
-        return RedisConnectionError(f"no Sentinel knows a master {self._address.master!r}")
 
 
 def following(

@@ -28,6 +28,7 @@ Scores = ArrayLike | Mapping[str, ArrayLike]
 SCORE_RULE: Final = "must be a number in [0, 1]"
 _MOST_VALUE: Final = 1_000_000.0
 _VALUE_RULE: Final = f"must be a number from 0 to {_MOST_VALUE:.0f}"
+_LONGEST_RETRY_AFTER: Final = 300.0
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
@@ -339,6 +340,6 @@ class HttpResponse:
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds to wait that the service asks for, if it does."""
+        """Seconds to wait that the service asks for, if it does; no proxy holds events for ever."""
         given = self.headers.get("retry-after", "")
-        return float(given) if given.isdecimal() else None
+        return min(float(given), _LONGEST_RETRY_AFTER) if given.isdecimal() else None

@@ -289,7 +289,7 @@ def test_a_click_log_that_is_away_leaves_the_maps_and_the_other_targets(
 ):
     world.train(AS_OF)
     first = world.refit(AS_OF)
-    away = delayed_settings(data_dir=tmp_path, click_log_url="nowhere://at-all")
+    away = delayed_settings(data_dir=tmp_path, click_log_url="s3://at-all?nowhere=1")
     blind = World(away, redis_client, lease)
 
     report = blind.refit(AS_OF + HOUR)
