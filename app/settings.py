@@ -179,9 +179,12 @@ class Settings(BaseSettings):
     """Read from `SIROCCO_*` variables; immutable. Use `load_settings` for readable errors."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, frozen=True, extra="forbid", hide_input_in_errors=True,
+        env_prefix=PREFIX,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
         allow_inf_nan=False,
-    )  # fmt: skip
+    )
 
     # Not shown: it may hold a password.
     redis_url: RedisUrl = Field(
