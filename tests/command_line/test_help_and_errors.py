@@ -46,7 +46,18 @@ def test_the_version_is_printed(called: Sirocco) -> None:
         (("retrain", "--as-of", "-5"), "--as-of '-5'"),
         (("retrain", "--as-of", "1767225600000"), "give seconds"),
         (("retrain", "--timeout", "inf"), "inf is no finite number"),
-        (("simulate", "x.parquet", "--drift", "inf"), "inf is no finite number"),
+        (("simulate", "x.parquet", "--drift", "inf"), "less than or equal to"),
+        (("simulate", "x.parquet", "--impressions", 10**30), "less than or equal to"),
+        (("demo", "--campaigns", 10**12), "less than or equal to"),
+        (("size", "--campaigns", 10**30, "--events-per-second", "1"), "less than or equal to"),
+        (("auction", "--demo", "--pages", 10**14), "less than or equal to"),
+        (("auction", "--demo", "--alphas", "1"), "--alphas goes with --sweep only"),
+        (("auction", "--demo", "--mainline", "0", "--sidebar", "0"), "a page must have a slot"),
+        (("auction", "--demo", "--sidebar", "1"), "--mainline 4, --sidebar 1: go with a log only"),
+        (("retrain", "--cancel", "1", "--approve"), "--cancel ends one job"),
+        (("retrain", "--approve", "--target", "click"), "--target does not go with --approve"),
+        (("lake", "bins", "x/", "--output", "y", "--target", ""), "--target: must name a target"),
+        (("lake", "train", "x/", "--output", "y", "--target", ""), "must be a delayed target"),
         (("frobnicate",), "No such command"),
     ],
 )
@@ -83,3 +94,9 @@ def test_a_file_name_is_printed_as_it_is(called: Sirocco) -> None:
     run = called("evaluate", "[bold]log.csv")
 
     assert "[bold]log.csv: there is no such file" in run.stderr
+
+
+def test_a_terminal_of_ascii_is_written_to(sirocco: Sirocco) -> None:
+    run = sirocco("size", "-h", PYTHONIOENCODING="ascii", COLUMNS="30", LC_ALL="C")
+
+    assert (run.returncode, run.stderr) == (0, "")

@@ -38,6 +38,15 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, called: Sirocco) -> 
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
+def test_a_file_that_is_there_stays(called: Sirocco, tmp_path: Path) -> None:
+    (tmp_path / "clicks.parquet").write_text("mine")
+
+    run = called("simulate", "clicks.parquet", *SMALL)
+
+    assert (run.returncode, "is there already" in run.stderr) == (2, True)
+    assert (tmp_path / "clicks.parquet").read_text() == "mine"
+
+
 def test_a_log_that_cannot_be_written_is_one_sentence(called: Sirocco) -> None:
     run = called("simulate", "nowhere/clicks.parquet", *SMALL)
 
