@@ -4,6 +4,7 @@ import pytest
 import typer
 
 from app.cli.main import application
+from app.errors import typed_command
 from tests.command_line.conftest import Sirocco
 
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
@@ -100,3 +101,11 @@ def test_a_terminal_of_ascii_is_written_to(sirocco: Sirocco) -> None:
     run = sirocco("size", "-h", PYTHONIOENCODING="ascii", COLUMNS="30", LC_ALL="C")
 
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_report_shows_no_login_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["sirocco", "evaluate", "s3://key:sec/ret@bucket/log", "--json"]
+    )
+
+    assert typed_command() == "sirocco evaluate s3://bucket/log --json"
