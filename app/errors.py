@@ -3,10 +3,13 @@
 Also the command as it was typed, for the foot of a report.
 """
 
+import re
 import shlex
 import sys
 from collections.abc import Callable
 
+# A / of the password may not be written as %2F.
+_LOGIN = re.compile(r"(?<=://)(?:[^/?@:]*:[^?]*|[^/?@]*)@")
 BAD_INPUT = 2
 FAILED = 1
 
@@ -23,5 +26,5 @@ Advance = Callable[[str], None]
 
 
 def typed_command() -> str:
-    """`sirocco` and its arguments, ready to be typed again."""
-    return shlex.join(["sirocco", *sys.argv[1:]])
+    """`sirocco` and its arguments, ready to be typed again, without what URLs have of logins."""
+    return shlex.join(["sirocco", *(_LOGIN.sub("", word) for word in sys.argv[1:])])

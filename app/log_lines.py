@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -66,6 +67,13 @@ class JsonLines(logging.Formatter):
         return orjson.dumps(line, default=str).decode()
 
 
+class TextLines(logging.Formatter):
+    """Makes a line of text of a record; its time is UTC, as all that is shown, and says so."""
+
+    converter = staticmethod(time.gmtime)
+    default_msec_format = "%s.%03dZ"
+
+
 class LoggedOutput(TextIOBase):
     """A file whose lines become records: what a command tells a person, where machines read."""
 
@@ -81,7 +89,7 @@ def log_to_stderr(settings: "Settings") -> None:
     for a log with less; files are for our user alone from now on."""
     os.umask(_PRIVATE)
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines() if settings.log_format == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonLines() if settings.log_format == "json" else TextLines(_TEXT))
     level = settings.log_level.upper()
     logging.basicConfig(level=max(logging.WARNING, logging.getLevelName(level)), handlers=[handler])
     _log.setLevel(level)

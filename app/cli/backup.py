@@ -124,8 +124,13 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
             _snapshot(url, folder / REDIS)
         _copy_files(settings, folder)
     except BaseException:
-        # Nobody is to take it for a backup, and the next try is to find no files.
-        shutil.rmtree(folder, ignore_errors=True)
+        # Nobody is to take it for a backup, and the next try is to find no files; what else is
+        # there, such as other folders, stays.
+        for name in (REDIS, KEY, MANIFEST):
+            (folder / name).unlink(missing_ok=True)
+        shutil.rmtree(folder / CLICK_LOG, ignore_errors=True)
+        with suppress(OSError):
+            folder.rmdir()
         raise
     return _summary(folder, began)
 

@@ -232,6 +232,8 @@ def _bins(
 
     names = options.names(fields)
     of_log = replace(LogColumns.of(columns, reading), fields=names)
+    if not target:
+        raise CommandError("--target: must name a target")
     settings = BinsSettings(target, of_log, reading.reading())
     partitions = partitions_of(source, reading.delimiter)
     tasks = [settings.task(partition, run.place) for partition in partitions]
@@ -334,7 +336,7 @@ def _delayed_job(
     from app.lake.clicks import ClickLake
     from app.lake.labels import DelayedJob
 
-    chosen = target or next(iter(settings.delayed_targets), None)
+    chosen = next(iter(settings.delayed_targets), None) if target is None else target
     if chosen not in settings.delayed_targets:
         raise CommandError(
             f"--target {chosen}: must be a delayed target; SIROCCO_DELAYED_TARGETS has"

@@ -7,6 +7,7 @@ neither a help text nor a process that serves waits for what only an evaluation 
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
@@ -246,12 +247,19 @@ def _before_any_command(
 
 def main() -> None:
     """Run the command; what goes wrong is one sentence on stderr and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that only knows ASCII gets question marks, not a traceback.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         with terminated_like_ctrl_c():
             application()
     except CommandError as error:
         _print_error(error)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        _print_error(CommandError(f"this machine has too little memory: {error}"))
+        sys.exit(FAILED)
     except OSError as error:
         # Such as a disk that is full: of what was begun nothing stays.
         where = f"{error.filename}: " if error.filename else ""

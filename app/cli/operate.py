@@ -115,7 +115,7 @@ def _delete(
 
 def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:
     """Of one target, or of all that have any."""
-    names = [target] if target else list(client.overrides(limit=1)["targets"])
+    names = [target] if target is not None else list(client.overrides(limit=1)["targets"])
     for name in names:
         after: str | None = ""
         while after is not None:
@@ -193,10 +193,17 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     if given.pccem and given.campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
     if given.cancel is not None:
+        if version or given.approve or given.reject or given.pccem or given.campaign:
+            raise CommandError("--cancel ends one job: leave out what asks for another")
         with service_at(given.url, given.api_key) as client:
             _show_job(client.cancel(given.cancel), as_json=given.json)
         return
     decided = given.approve or given.reject
+    if decided:
+        others = {"--target": given.target, "--campaign": given.campaign, "--as-of": given.as_of}
+        options.refuse(
+            others, "does not go with --approve or --reject, which take all that is held"
+        )
     if (given.approve and given.reject) or (version is not None and not decided):
         raise CommandError("give --approve or --reject, and a version only with one of them")
     asked = {

@@ -175,7 +175,9 @@ Report = Annotated[
 PlatformSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Another seed is another platform.")
 ]
-Campaigns = Annotated[int, typer.Option("--campaigns", min=1, help="How many campaigns.")]
+Campaigns = Annotated[
+    int, typer.Option("--campaigns", min=1, max=1_000_000, help="How many campaigns.")
+]
 SyntheticFields = Annotated[
     str | None,
     typer.Option(

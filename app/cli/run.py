@@ -83,8 +83,10 @@ class DemoOptions:
 
     stay: bool = options.option(False, "Keep the service up afterwards, until Ctrl-C.")
     campaigns: options.Campaigns = 20
-    hours: int = options.option(36, "How many hours of traffic.", min=2)
-    impressions: int = options.option(20_000, "Impressions of an average hour.", min=1)
+    hours: int = options.option(36, "How many hours of traffic.", min=2, max=8_760)
+    impressions: int = options.option(
+        20_000, "Impressions of an average hour.", min=1, max=10_000_000
+    )
     seed: options.PlatformSeed = 0
     start: float | None = options.option(
         None,
@@ -129,19 +131,24 @@ def demo(given: DemoOptions) -> None:
 class TrafficOptions:
     """How much there is to do."""
 
-    campaigns: int = options.option(..., "Campaigns that have traffic within a day.", min=1)
+    campaigns: int = options.option(
+        ..., "Campaigns that have traffic within a day.", min=1, max=10**9
+    )
     events_per_second: float = options.option(
-        ..., "Impressions, clicks and outcomes that are reported a second, on average.", min=0.001
+        ...,
+        "Impressions, clicks and outcomes that are reported a second, on average.",
+        min=0.001,
+        max=1e9,
     )
     scores_per_second: float | None = options.option(
-        None, "Scores to calibrate a second.", show_default="as many as events", min=0
+        None, "Scores to calibrate a second.", show_default="as many as events", min=0, max=1e9
     )
     clicks_per_second: float = options.option(
-        0.0, "Clicks a second that may bring conversions days later.", min=0
+        0.0, "Clicks a second that may bring conversions days later.", min=0, max=1e9
     )
     batch: int = options.option(100, "Events or scores in a request.", min=1, max=50_000)
     field_values: int = options.option(
-        10, "Values of each declared field that are most of the traffic.", min=1
+        10, "Values of each declared field that are most of the traffic.", min=1, max=10**9
     )
     json: options.Json = False
 

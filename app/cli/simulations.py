@@ -249,8 +249,15 @@ class AuctionOptions:
         max=1,
     )
     confidence: float = _clicks(0.95, "Of intervals.", min=0.5, max=0.999)
-    alphas: str = _sweep("0.6,0.8,1,1.3,1.6", "Which, comma-separated.")
-    loads: str = _sweep("1", "Mainline ads a page, as multiples of today's, comma-separated.")
+    alphas: str | None = _sweep(
+        None, "Which, comma-separated.", metavar="TEXT", show_default="0.6,0.8,1,1.3,1.6"
+    )
+    loads: str | None = _sweep(
+        None,
+        "Mainline ads a page, as multiples of today's, comma-separated.",
+        metavar="TEXT",
+        show_default="1",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +269,7 @@ class SyntheticAuctionOptions:
         "Use a synthetic log, whose truth is known: a candidate that AUC and RIG praise"
         " and users click less.",
     )
-    pages: int = _demo(50_000, "Pages of that log.", min=1_000)
+    pages: int = _demo(50_000, "Pages of that log.", min=1_000, max=10_000_000)
     seed: int = _demo(1, "Another seed is another log.", min=0)
     write: Path | None = _demo(
         None,
@@ -323,16 +330,19 @@ _Log = Annotated[
 class SimulateOptions:
     """The synthetic platform, and how much of it is written."""
 
-    days: int = options.option(21, "How many days of events.", min=1)
+    days: int = options.option(21, "How many days of events.", min=1, max=3_650)
     seed: options.PlatformSeed = 0
     campaigns: options.Campaigns = 8
     clicks: int | None = options.option(
-        None, "Clicks of an average hour.", min=1, show_default="2400"
+        None, "Clicks of an average hour.", min=1, max=10_000_000, show_default="2400"
     )
     impressions: int | None = options.option(
-        None, "Write scored impressions instead, this many in an average hour.", min=1
+        None,
+        "Write scored impressions instead, this many in an average hour.",
+        min=1,
+        max=10_000_000,
     )
-    drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0)
+    drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0, max=10)
     fields: options.SyntheticFields = None
 
 

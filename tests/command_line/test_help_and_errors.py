@@ -4,6 +4,7 @@ import pytest
 import typer
 
 from app.cli.main import application
+from app.errors import typed_command
 from tests.command_line.conftest import Sirocco
 
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
@@ -46,7 +47,18 @@ def test_the_version_is_printed(called: Sirocco) -> None:
         (("retrain", "--as-of", "-5"), "--as-of '-5'"),
         (("retrain", "--as-of", "1767225600000"), "give seconds"),
         (("retrain", "--timeout", "inf"), "inf is no finite number"),
-        (("simulate", "x.parquet", "--drift", "inf"), "inf is no finite number"),
+        (("simulate", "x.parquet", "--drift", "inf"), "less than or equal to"),
+        (("simulate", "x.parquet", "--impressions", 10**30), "less than or equal to"),
+        (("demo", "--campaigns", 10**12), "less than or equal to"),
+        (("size", "--campaigns", 10**30, "--events-per-second", "1"), "less than or equal to"),
+        (("auction", "--demo", "--pages", 10**14), "less than or equal to"),
+        (("auction", "--demo", "--alphas", "1"), "--alphas goes with --sweep only"),
+        (("auction", "--demo", "--mainline", "0", "--sidebar", "0"), "a page must have a slot"),
+        (("auction", "--demo", "--sidebar", "1"), "--mainline 4, --sidebar 1: go with a log only"),
+        (("retrain", "--cancel", "1", "--approve"), "--cancel ends one job"),
+        (("retrain", "--approve", "--target", "click"), "--target does not go with --approve"),
+        (("lake", "bins", "x/", "--output", "y", "--target", ""), "--target: must name a target"),
+        (("lake", "train", "x/", "--output", "y", "--target", ""), "must be a delayed target"),
         (("frobnicate",), "No such command"),
     ],
 )
@@ -83,3 +95,17 @@ def test_a_file_name_is_printed_as_it_is(called: Sirocco) -> None:
     run = called("evaluate", "[bold]log.csv")
 
     assert "[bold]log.csv: there is no such file" in run.stderr
+
+
+def test_a_terminal_of_ascii_is_written_to(sirocco: Sirocco) -> None:
+    run = sirocco("size", "-h", PYTHONIOENCODING="ascii", COLUMNS="30", LC_ALL="C")
+
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_report_shows_no_login_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["sirocco", "evaluate", "s3://key:sec/ret@bucket/log", "--json"]
+    )
+
+    assert typed_command() == "sirocco evaluate s3://bucket/log --json"

@@ -1,5 +1,6 @@
 """A log for machines: every line that a whole service writes is JSON, and none shows too much."""
 
+import logging
 import os
 import re
 import signal
@@ -10,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from app.log_lines import FIELDS
+from app.log_lines import FIELDS, TextLines
 from tests.command_line.conftest import SECONDS
 from tests.command_line.test_up import children, post_outcomes, up, wait_until
 from tests.loopback import LOOPBACK
@@ -83,3 +84,9 @@ def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries) -> Non
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
     assert (said.count("app.worker: "), said.count("a library: ")) == (2 * ours, 2 * of_libraries)
+
+
+def test_a_line_of_text_says_which_zone_its_time_is_of() -> None:
+    record = logging.makeLogRecord({"created": 86_400.0, "msecs": 5.0})
+
+    assert TextLines("%(asctime)s").format(record) == "1970-01-02 00:00:00.005Z"

@@ -15,7 +15,7 @@ from app.cli.console import (
     print_table,
     progress,
 )
-from app.cli.options import ReadingOptions
+from app.cli.options import ReadingOptions, refuse
 from app.cli.simulations import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
 from app.datasets.auctions import (
     AuctionColumns,
@@ -50,6 +50,7 @@ from evaluation.auction import (
 )
 from evaluation.auction.click_curve import METHODS
 from evaluation.auction.comparison import compared
+from evaluation.auction.gsp import LAYOUT
 from evaluation.auction.simulation import METRICS, Simulator, point_in_force, swept
 
 
@@ -67,8 +68,10 @@ def run_auction(
     """Hold the auctions of a log, or of a synthetic one, and print what came of it."""
     _check(path, how, synthetic)
     check_report(report)
-    alphas = _numbers("--alphas", how.alphas) if sweep else ()
-    run = AuctionRun(how, alphas, _numbers("--loads", how.loads))
+    if not sweep:
+        refuse({"--alphas": how.alphas, "--loads": how.loads}, "goes with --sweep only")
+    alphas = _numbers("--alphas", how.alphas or _ALPHAS) if sweep else ()
+    run = AuctionRun(how, alphas, _numbers("--loads", how.loads or _LOADS))
     if path is None:
         findings = _demo(run, synthetic, quiet=as_json)
     else:
@@ -85,6 +88,9 @@ def run_auction(
     note_files(report=report)
 
 
+_ALPHAS, _LOADS = "0.6,0.8,1,1.3,1.6", "1"
+
+
 def _check(path: str | None, how: AuctionOptions, synthetic: SyntheticAuctionOptions) -> None:
     if how.curve not in METHODS:
         raise CommandError(f"--curve {how.curve!r}: must be one of {', '.join(METHODS)}")
@@ -92,6 +98,11 @@ def _check(path: str | None, how: AuctionOptions, synthetic: SyntheticAuctionOpt
         raise CommandError("give a log of auctions, or --demo for a synthetic one")
     if synthetic.write is not None and not synthetic.demo:
         raise CommandError("--write goes with --demo only")
+    if synthetic.demo and (slots := _layout(how)) != LAYOUT:
+        raise CommandError(
+            f"--mainline {slots.mainline}, --sidebar {slots.sidebar}: go with a log only; the pages"
+            f" of --demo have {LAYOUT.mainline} and {LAYOUT.sidebar} slots"
+        )
     if synthetic.write is not None:
         check_writable(synthetic.write)
 
