@@ -17,6 +17,7 @@ API keep filters of the hours that they get events of, and the script that store
 only for the ids that its filter does not rule out, if the filter was made with the blocks.
 """
 
+import logging
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from numpy.typing import NDArray
 from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.event_columns import ID_BYTES
+from app.storage.integrity.damage import Damage, Damaged
 from app.storage.keys import SHARDS, TargetHour, logs_named
 from app.storage.redis.client import as_bytes, lua, reaching_the_store
 
@@ -81,6 +83,8 @@ _IN_VAIN: Final = 1 << 14
 again."""
 UNFILTERED: Final = 64
 """Ids of a log that are looked for in its blocks before its filter is worth reading."""
+
+_log = logging.getLogger(__name__)
 
 Hashes = NDArray[np.uint64]
 
@@ -168,6 +172,7 @@ class IdPacker:
         self._client = client
         self._name = token_hex(8)
         self._fewest = fewest
+        self._damage = Damage(client)
         self._move = client.register_script(lua("move_ids"))
         self._finish = client.register_script(lua("finish_packing"))
 
@@ -194,9 +199,19 @@ class IdPacker:
         return [log for log, *of_log in sizes if self._is_due(*of_log)]
 
     def _is_due(self, ids: int, moved: int, packed: bytes | None) -> bool:
-        return bool(moved) or ids >= max(self._fewest, int(packed or 0) // PACKED_TO_ONE)
+        known = int(packed) if packed and packed.isdigit() else 0
+        return bool(moved) or ids >= max(self._fewest, known // PACKED_TO_ONE)
 
     def _pack(self, log: TargetHour) -> int:
+        try:
+            return self._packed_anew(log)
+        except ValueError as error:
+            # A repeat of one of these may count again: better than that no event is folded.
+            _log.error("%s set aside: %s", log.packed_ids, error)
+            self._damage.set_key_aside(Damaged.COUNTER, log.packed_ids)
+            return 0
+
+    def _packed_anew(self, log: TargetHour) -> int:
         moved = int(self._move([log.ids, log.moved_ids]))
         packed = int(self._client.hget(log.packed_ids, "ids") or 0)
         parts = [*self._moved(log), *self._packed(log)]
@@ -210,10 +225,12 @@ class IdPacker:
         cursor = None
         while cursor != 0:
             cursor, page = self._client.sscan(log.moved_ids, cursor or 0, count=_AT_ONCE)
-            yield b"".join(map(as_bytes, page))
+            yield b"".join(each for each in map(as_bytes, page) if len(each) == ID_BYTES)
 
     def _packed(self, log: TargetHour) -> Iterator[bytes]:
         number = int(self._client.hget(log.packed_ids, "blocks") or 0)
+        if not 0 <= number <= self._client.hlen(log.packed_ids):
+            raise ValueError(f"{number} blocks, of which most are missing")
         for first in range(0, number, _BLOCKS_AT_ONCE):
             fields = list(map(str, range(first, min(first + _BLOCKS_AT_ONCE, number))))
             found = self._client.hmget(log.packed_ids, fields)

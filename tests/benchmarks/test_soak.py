@@ -31,7 +31,7 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nsirocco-version: 7\r\n\r\nok"
 REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
 KINDS = (Kind("calibrate 1", 0.5, [b""]), Kind("events 100", 0.5, [b""]))
 MEGABYTE = 1_000_000
-BUSY_SECONDS = 0.005
+BUSY_SECONDS = 0.02
 
 
 @contextmanager

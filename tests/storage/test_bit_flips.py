@@ -28,6 +28,7 @@ from tests.storage.stored_traffic import put, store_traffic
 
 UNSEEN = {
     "ids:": "ids of events: a repeat of one may count again",
+    "ids_packed:": "the same of those that are packed",
     "clicked:": "ids of clicks: the same",
     "converted:": "ids of conversions: the same",
     "request:": "a repeat under its key may be refused",

@@ -13,6 +13,7 @@ from app.settings import Settings
 from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
 from app.storage.event_columns import hash_ids, stored_id
 from app.storage.ids import UNFILTERED, IdFilter, IdFilters, IdLife, IdPacker, blocks_of
+from app.storage.integrity.damage import Damage
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
@@ -68,6 +69,27 @@ def test_an_hour_that_goes_on_costs_at_most_twenty_bytes_an_id(
         packer.pack()
         used = [redis_client.memory_usage(key, samples=0) for key in redis_client.keys("*:ids*")]
         assert done < 400 or sum(used) < 20 * done
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("blocks", "junk"), ("blocks", "nan"), ("blocks", "99999999"), ("ids", "x"), ("0", b"odd")],
+)
+def test_packed_ids_that_are_damaged_are_set_aside(
+    append: Append, redis_client: redis.Redis, field: str, value: str | bytes
+) -> None:
+    """They end no worker, and events of their hour are stored."""
+    append(of_one_campaign(range(100)))
+    packer = IdPacker(redis_client)
+    assert packer.pack() == 100
+    redis_client.hset(PLACE.packed_ids, field, value)
+
+    assert append(of_one_campaign(range(100, 300))).accepted == 200
+    assert packer.pack() == 0
+    assert packer.pack() == 200
+
+    assert redis_client.hget(PLACE.packed_ids, "ids") == b"200"
+    assert Damage(redis_client).counts()["counter"] == 1
 
 
 def test_packed_ids_live_as_long_as_they_did(append: Append, redis_client: redis.Redis) -> None:

@@ -51,9 +51,10 @@ end
 -- The same of the packed ones, with what the request knows of them: a filter of the same blocks
 -- rules out all ids but some. `filter.is_other` notes where it is of others.
 local function find_packed(packed, ids, filter, known)
-  local made, number = unpack(redis.call('HMGET', packed, 'made', 'blocks'))
-  if not number then
-    return 0
+  local made, blocks = unpack(redis.call('HMGET', packed, 'made', 'blocks'))
+  local number = tonumber(blocks or 0)
+  if not (number and number >= 1) then
+    return 0 -- a damaged one must not refuse the events of the hour
   end
   filter.is_other = made ~= filter.made or made == ''
   local places = nil
@@ -63,7 +64,7 @@ local function find_packed(packed, ids, filter, known)
       places[#places + 1] = struct.unpack('<I4', filter.suspects, at) + 1
     end
   end
-  return find_in_blocks(packed, tonumber(number), ids, places, known)
+  return find_in_blocks(packed, number, ids, places, known)
 end
 
 -- Files ids that are not known in their set, nor among those that were set apart before: by their
