@@ -52,9 +52,10 @@ def test_a_fold_ends_however_fast_events_come(
 ) -> None:
     """What comes meanwhile is left to the next: jobs and refits wait for this one."""
     busy = interrupted(redis_url, "finish_batch", before=lambda: append(impressions(30)))
-    append(impressions(20))
+    for _ in range(3):
+        append(impressions(20))
 
-    assert (busy.fold(), busy.fold()) == (20, 30)
+    assert (busy.fold(), busy.fold()) == (60, 30)
 
 
 def test_blocks_that_are_read_apart_keep_their_campaigns(
@@ -147,7 +148,7 @@ def test_a_log_that_expired_under_the_fold_does_not_take_new_blocks_with_it(
 
     late = interrupted(redis_url, "commit_fold", before=expire_and_begin_anew)
 
-    assert late.fold() == 4
+    assert (late.fold(), late.fold()) == (3, 1)
     assert counted(store) == 4
 
 

@@ -43,20 +43,18 @@ Numbers = NDArray[np.uint64]
 
 @dataclass(slots=True)
 class _Batch:
-    """The blocks of a log that are pinned, those that can be read, and those that cannot."""
+    """The blocks of a log that are pinned: how many, those that can be read, put together, and
+    those that cannot."""
 
     log: TargetHour
     number: int
+    blocks: int
     readable: list[Block]
     damaged: list[bytes]
 
     @property
     def rows(self) -> int:
         return sum(map(len, self.readable))
-
-    @property
-    def blocks(self) -> int:
-        return len(self.readable) + len(self.damaged)
 
 
 @dataclass(slots=True)
@@ -136,7 +134,9 @@ class Folding:
         if damaged:
             _log.error("%s: %r", log.folding, damaged)
             self.damage.keep(Damaged.COUNTER, log.shard, damaged)
-        return _Batch(log, int(number), *_decoded(log, blocks)) if blocks else None
+        if not blocks:
+            return None
+        return _Batch(log, int(number), len(blocks), *_decoded(log, blocks))
 
     def _finish(self, batch: _Batch) -> bool:
         """Take the batch away; whether it was still there."""
