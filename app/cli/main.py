@@ -261,7 +261,7 @@ def main() -> None:
         _print_error(CommandError(f"this machine has too little memory: {error}"))
         sys.exit(FAILED)
     except OSError as error:
-        # Such as a disk that is full: of what was begun nothing stays.
+        # Such as a disk that is full.
         where = f"{error.filename}: " if error.filename else ""
         _print_error(CommandError(f"{where}{error.strerror or error}"))
         sys.exit(FAILED)

@@ -184,6 +184,7 @@ _auction = partial(options.option, rich_help_panel="How the auction is held")
 _clicks = partial(options.option, rich_help_panel="How clicks are expected")
 _OPERATING_POINTS = "Operating points"
 _sweep = partial(options.option, rich_help_panel=_OPERATING_POINTS)
+ALPHAS, LOADS = "0.6,0.8,1,1.3,1.6", "1"
 _demo = partial(options.option, rich_help_panel="Without a log")
 _Sweep = Annotated[
     bool,
@@ -250,13 +251,13 @@ class AuctionOptions:
     )
     confidence: float = _clicks(0.95, "Of intervals.", min=0.5, max=0.999)
     alphas: str | None = _sweep(
-        None, "Which, comma-separated.", metavar="TEXT", show_default="0.6,0.8,1,1.3,1.6"
+        None, "Which, comma-separated.", metavar="TEXT", show_default=ALPHAS
     )
     loads: str | None = _sweep(
         None,
         "Mainline ads a page, as multiples of today's, comma-separated.",
         metavar="TEXT",
-        show_default="1",
+        show_default=LOADS,
     )
 
 

@@ -110,7 +110,7 @@ def run_worker(settings: Settings, redis_url: str) -> None:
         tracer.close()
 
 
-def give_memory_back() -> None:
+def _give_memory_back() -> None:
     """What a refit or a training took for a moment. Freed blocks lie between others that live on,
     so glibc would keep all of it, and more after each, as no two take the same."""
     drop_spare_tables()
@@ -231,7 +231,7 @@ class Worker:
         self._look_for_pushes()
         self._pack_now_and_then()
         if job or due:
-            give_memory_back()
+            _give_memory_back()
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:

@@ -16,7 +16,13 @@ from app.cli.console import (
     progress,
 )
 from app.cli.options import ReadingOptions, refuse
-from app.cli.simulations import AuctionColumnOptions, AuctionOptions, SyntheticAuctionOptions
+from app.cli.simulations import (
+    ALPHAS,
+    LOADS,
+    AuctionColumnOptions,
+    AuctionOptions,
+    SyntheticAuctionOptions,
+)
 from app.datasets.auctions import (
     AuctionColumns,
     AuctionLog,
@@ -70,8 +76,8 @@ def run_auction(
     check_report(report)
     if not sweep:
         refuse({"--alphas": how.alphas, "--loads": how.loads}, "goes with --sweep only")
-    alphas = _numbers("--alphas", how.alphas or _ALPHAS) if sweep else ()
-    run = AuctionRun(how, alphas, _numbers("--loads", how.loads or _LOADS))
+    alphas = _numbers("--alphas", how.alphas or ALPHAS) if sweep else ()
+    run = AuctionRun(how, alphas, _numbers("--loads", how.loads or LOADS))
     if path is None:
         findings = _demo(run, synthetic, quiet=as_json)
     else:
@@ -86,9 +92,6 @@ def run_auction(
         return
     _show(findings)
     note_files(report=report)
-
-
-_ALPHAS, _LOADS = "0.6,0.8,1,1.3,1.6", "1"
 
 
 def _check(path: str | None, how: AuctionOptions, synthetic: SyntheticAuctionOptions) -> None:
