@@ -201,9 +201,7 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     decided = given.approve or given.reject
     if decided:
         others = {"--target": given.target, "--campaign": given.campaign, "--as-of": given.as_of}
-        options.refuse(
-            others, "does not go with --approve or --reject, which take all that is held"
-        )
+        options.refuse(others, "does not go with --approve or --reject: they take all")
     if (given.approve and given.reject) or (version is not None and not decided):
         raise CommandError("give --approve or --reject, and a version only with one of them")
     asked = {
