@@ -290,6 +290,7 @@ class ScoreScale:
     running: float
     _hours: ScoreHours
     _before: ScoreSums
+    _since: int
     _usual: Floats
     _rows: dict[str, int]
 
@@ -309,6 +310,7 @@ class ScoreScale:
             # What is not needed any more is large.
             replace(found, sums=ScoreSums(*(np.empty((0, 0)) for _ in range(3)))),
             found.between(since, behind),
+            first + since,
             usual,
             {name: row for row, name in enumerate(found.campaigns)},
         )
@@ -336,8 +338,8 @@ class ScoreScale:
             return False
         if self.pushes and self.pushes[-1] == hour:
             return count > 0
-        shift = self._hours.shift(self._sums(running), self._before)
-        return shift.is_push(self._usual)
+        shifts = self._hours.shifts(self._sums(running), self._before, hour - self._since)
+        return shifts.is_push(self._usual)
 
     def _sums(self, table: BinsTable) -> ScoreSums:
         scores, _, weights, places = table.samples()
@@ -359,12 +361,12 @@ def _believed(found: ScoreHours, blocks: Sequence[Cells]) -> tuple[list[int], Fl
         return kept, usual
     outcomes = Outcomes.of(blocks)
     for hour, behind in pairwise([*shifted, outcomes.counts.shape[1]]):
-        first = max([hour - REFERENCE_HOURS, 0, *kept[-1:]])
-        shift = found.shift(found.between(hour, hour + 1), found.between(first, hour))
-        if not shift.is_push(usual):
+        shifts = found.shifts_of(hour, max(kept, default=0))
+        if not shifts.is_push(usual):
             continue
         if outcomes.follow_scores(hour, max(kept, default=0), behind):
-            usual = np.maximum(usual, _LIKE_BEFORE * np.abs(shift.moved) / UNUSUAL)
+            like = np.stack([np.append(np.abs(each.moved), 0.0) for each in shifts])
+            usual = np.maximum(usual, _LIKE_BEFORE * like / UNUSUAL)
         else:
             kept.append(hour)
     return kept, usual

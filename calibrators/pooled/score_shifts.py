@@ -2,21 +2,22 @@
 
 No outcome is looked at. Scores are compared within each campaign, so that traffic which moves from
 some campaigns to others is no shift; and what counts is the shift of the median campaign, so that
-no minority of them is one.
+no minority of them is one. An hour is compared with the level of the hours before it, and with the
+straight line through them, from which a daily cycle hardly departs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.pooled.cells import Cells, log_odds
 from calibrators.samples import Floats, Integers, sum_at
 
 REFERENCE_HOURS = 3
-"""Hours before, with which an hour is compared: few, so that a daily cycle is no shift."""
+"""Hours before, with which an hour is compared: few, so that a daily cycle is a small shift."""
 
 LEAST = 0.1
 """Shifts that are smaller do not matter: log-odds; of the spread, relative to it."""
@@ -26,6 +27,9 @@ SURE = 6.5
 
 UNUSUAL = 4.0
 """Times the robust standard deviation of the hourly shifts of the window."""
+
+_CHANCE = 2.0
+"""Standard errors by which a line may show less of a shift than there is."""
 
 _FEWEST_UNITS = 8.0
 _UNIT = 20.0
@@ -37,12 +41,16 @@ _TO_DEVIATION = 1.4826
 _USUAL_SHIFT, _USUAL_HOURS = 0.05, 4
 """What shifts are taken to be, as if so many hours had shown it, before there are any."""
 
+_SCATTER_ERROR = 2 * 1.75
+"""Of a variance by the median, relative to it, times the root of the number of campaigns: that of
+the median of absolute normal numbers, with a half more."""
+
 _LEAST_VARIANCE = 0.01
 _FARTHEST = 4.0
 
 
 class ScoreSums(NamedTuple):
-    """ScoreSums over the impressions of c campaigns, (c,) or by hour (c, h).
+    """Sums over the impressions of c campaigns, (c,) or by hour (c, h).
 
     counts : how many there are.
     offsets : of their log-odds from the campaign's centre.
@@ -54,7 +62,7 @@ class ScoreSums(NamedTuple):
     distances: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ScoreHours:
     """Where the scores of c campaigns lie in each of h hours.
 
@@ -89,12 +97,10 @@ class ScoreHours:
     def pushes(self) -> list[int]:
         """The hours, counted from the first of the window, in which the scores of most campaigns
         moved against the hours before: ascending, the first hour never."""
-        shifts = self._mean_shifts()
+        suspicious, usual = self._mean_shifts
         found: list[int] = []
-        for hour in np.flatnonzero(shifts.suspicious).tolist():
-            first = max([hour - REFERENCE_HOURS, 0, *found[-1:]])
-            before = self.between(first, hour)
-            if self.shift(self.between(hour, hour + 1), before).is_push(shifts.usual):
+        for hour in suspicious:
+            if self.shifts_of(hour, max(found, default=0)).is_push(usual):
                 found.append(hour)
         return found
 
@@ -103,25 +109,46 @@ class ScoreHours:
         return _offsets(log_odds(scores), self.centres[rows])
 
     def between(self, first: int, behind: int) -> ScoreSums:
-        """The sums over the hours of first <= hour < behind, (c,) each."""
-        return ScoreSums(*(each[:, first:behind].sum(axis=1) for each in self.sums))
+        """The sums of the hours of first <= hour < behind, (c, behind - first) each."""
+        return ScoreSums(*(each[:, first:behind] for each in self.sums))
 
     @property
     def usual(self) -> Floats:
-        """What is usual from hour to hour, for `Shift.is_push`."""
-        return self._mean_shifts().usual
+        """What is usual from hour to hour, for `Shifts.is_push`, (2, 3)."""
+        return self._mean_shifts[1]
 
-    def shift(self, now: ScoreSums, before: ScoreSums) -> "Shift":
-        """That of the median campaign."""
-        return Shift.of(now, before, self.variances, self.spreads)
+    def shifts_of(self, hour: int, first: int) -> "Shifts":
+        """Those of an hour against hours before it, of which `first` may be the earliest."""
+        first = max(hour - REFERENCE_HOURS, first)
+        now = ScoreSums(*(each[:, hour] for each in self.sums))
+        return self.shifts(now, self.between(first, hour), hour - first)
 
-    def _mean_shifts(self) -> "_MeanShifts":
-        behind = [np.cumsum(np.pad(each, ((0, 0), (1, 0))), axis=1) for each in self.sums]
-        places = np.arange(1, behind[0].shape[1] - 1)
-        firsts = np.maximum(places - REFERENCE_HOURS, 0)
-        before = ScoreSums(*(each[:, places] - each[:, firsts] for each in behind))
-        now = ScoreSums(*(each[:, 1:] for each in self.sums))
-        return _MeanShifts.of(now, before, self.variances, self.spreads)
+    def shifts(self, now: ScoreSums, before: ScoreSums, ago: int) -> "Shifts":
+        """Those of the median campaign from the sums of hours before, (c, k) each, of which the
+        first is so many hours ago, to those of now, (c,)."""
+        level, line = (Shift.of(each) for each in self._compared(now, before, ago))
+        return Shifts(level, line)
+
+    @cached_property
+    def _mean_shifts(self) -> tuple[list[int], Floats]:
+        """The hours that may be pushes by the campaigns' mean shifts, and what is usual of level
+        and line, (2, 3): the sizes of these, of offset and spread, and their scatter."""
+        suspicious, sizes = [], np.full((2, self.sums.counts.shape[1], 3), np.nan)
+        for hour in range(1, sizes.shape[1]):
+            first = max(hour - REFERENCE_HOURS, 0)
+            now = ScoreSums(*(each[:, hour] for each in self.sums))
+            level, line = (
+                _MeanShift.of(each)
+                for each in self._compared(now, self.between(first, hour), hour - first)
+            )
+            sizes[:, hour] = level.sizes, line.sizes
+            if level.is_suspicious:
+                suspicious.append(hour)
+        return suspicious, np.array([[_usual(size) for size in kind.T] for kind in sizes])
+
+    def _compared(self, now: ScoreSums, before: ScoreSums, ago: int) -> Iterator["_Compared"]:
+        for reference in _references(before, ago):
+            yield _Compared.of(now, reference, self.variances, self.spreads)
 
 
 def _offsets(values: Floats, centres: Floats) -> Floats:
@@ -141,43 +168,94 @@ def _of_block(block: Cells) -> ScoreHours:
     return ScoreHours(block.campaigns, centres, variances, spreads, sums)
 
 
-def _noise(now: Floats, before: Floats, variances: Floats) -> Floats:
-    """Variance of the difference of two means."""
-    return (variances + _LEAST_VARIANCE) * (1 / now + 1 / before)
+class _Reference(NamedTuple):
+    """What the scores of c campaigns are compared with: mean offset and distance, (2, c), and the
+    variance of these in variances of one impression, (c,), infinite where nothing is known."""
+
+    means: Floats
+    variance: Floats
 
 
-class _MeanShifts(NamedTuple):
-    """Whether each hour but the first may be a push, by the campaigns' mean shifts: (h,); and the
-    usual size of these, of offset and spread, (2,)."""
+def _references(before: ScoreSums, ago: int) -> tuple[_Reference, _Reference]:
+    """The level of hours before, (c, k), of which the first is so many hours ago, and where the
+    straight line through them is now: weighted least squares, campaign by campaign."""
+    counts, sums = before.counts, np.stack((before.offsets, before.distances))
+    hours = np.arange(counts.shape[1]) - float(ago)
+    total = counts.sum(axis=1)
+    safe = np.where(total > 0, total, 1.0)
+    middle = counts @ hours / safe
+    centred = hours - middle[:, None]
+    width = (counts * centred**2).sum(axis=1)
+    bent = width > 0
+    wide = np.where(bent, width, 1.0)
+    means, slopes = sums.sum(axis=2) / safe, (sums * centred).sum(axis=2) / wide
+    level = np.where(total > 0, 1 / safe, np.inf)
+    line = np.where(bent, level + middle**2 / wide, np.inf)
+    return _Reference(means, level), _Reference(means - slopes * middle, line)
 
-    suspicious: NDArray[np.bool_]
-    usual: Floats
+
+class _Compared(NamedTuple):
+    """Of the c campaigns that can be compared: their impressions, (c,), the shifts of their mean
+    offsets, and of their mean distances relative to these, and the variance of both, (2, c)."""
+
+    counts: Floats
+    shifts: Floats
+    noise: Floats
 
     @classmethod
-    def of(cls, now: ScoreSums, before: ScoreSums, variances: Floats, spreads: Floats) -> Self:
-        held = (now.counts > 0) & (before.counts > 0)
-        counts = np.where(held, now.counts, 1.0), np.where(held, before.counts, 1.0)
-        scales = (np.ones(len(spreads)), np.maximum(spreads, LEAST))
-        means, moved = [], np.zeros(held.shape[1], dtype=bool)
-        for new, old, variance, scale in zip(now[1:], before[1:], variances, scales, strict=True):
-            noise = _noise(*counts, (variance / scale**2)[:, None])
-            weights = held / (noise + LEAST**2)
-            total = np.maximum(weights.sum(axis=0), 1e-300)
-            shifts = (new / counts[0] - old / counts[1]) / scale[:, None]
-            mean = (weights * shifts).sum(axis=0) / total
-            means.append(mean)
-            error = np.sqrt((weights**2 * noise).sum(axis=0)) / total
-            excess = (weights * (shifts**2 - noise)).sum(axis=0) / total
-            moved |= (np.abs(mean) > np.maximum(LEAST / 2, 0.5 * SURE * error)) | (
-                excess > LEAST**2
-            )
-        taken = held.any(axis=0)
-        usual = [_usual(mean[taken]) for mean in means]
-        return cls(np.concatenate(([False], moved & taken)), np.array(usual))
+    def of(cls, now: ScoreSums, reference: _Reference, variances: Floats, spreads: Floats) -> Self:
+        held = np.flatnonzero((now.counts > 0) & np.isfinite(reference.variance))
+        counts = now.counts[held]
+        scales = np.stack((np.ones(len(held)), np.maximum(spreads[held], LEAST)))
+        means = np.stack((now.offsets, now.distances))[:, held] / counts
+        noise = (variances[:, held] / scales**2 + _LEAST_VARIANCE) * (
+            1 / counts + reference.variance[held]
+        )
+        return cls(counts, (means - reference.means[:, held]) / scales, noise)
+
+    def of_units(self) -> tuple[Floats, Floats]:
+        """Shifts and variances of campaigns that are large enough and of groups of small ones."""
+        units, size = _units(self.counts)
+        share = self.counts / sum_at(units, self.counts, size)[units]
+        shifts = [sum_at(units, share * each, size) for each in self.shifts]
+        noise = [sum_at(units, share**2 * each, size) for each in self.noise]
+        return np.stack(shifts), np.stack(noise)
 
 
-def _usual(shifts: Floats) -> float:
-    known = np.concatenate((np.abs(shifts), np.full(_USUAL_HOURS, _USUAL_SHIFT)))
+class _MeanShift(NamedTuple):
+    """The campaigns' mean shifts of offset and spread, their errors, (2,) each, and by how much the
+    offsets' vary more than by chance. Without campaigns all are NaN."""
+
+    means: Floats
+    errors: Floats
+    scatter: float
+
+    @classmethod
+    def of(cls, compared: _Compared) -> Self:
+        if not len(compared.counts):
+            return cls(np.full(2, np.nan), np.full(2, np.nan), np.nan)
+        weights = 1 / (compared.noise + LEAST**2)
+        total = weights.sum(axis=1)
+        means = (weights * compared.shifts).sum(axis=1) / total
+        errors = np.sqrt((weights**2 * compared.noise).sum(axis=1)) / total
+        excess = (weights * (compared.shifts**2 - compared.noise)).sum(axis=1) / total
+        return cls(means, errors, float(excess[0]))
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether the median campaign may have moved so far that it is a push."""
+        moved = np.abs(self.means) > np.maximum(LEAST / 2, 0.5 * SURE * self.errors)
+        return bool(moved.any() or self.scatter > LEAST**2)
+
+    @property
+    def sizes(self) -> Floats:
+        """Of the shifts, and of what campaigns move by themselves, as deviations, (3,)."""
+        return np.append(np.abs(self.means), np.sqrt(max(self.scatter, 0.0)))
+
+
+def _usual(sizes: Floats) -> float:
+    """Standard deviation of numbers of these sizes, some of them NaN."""
+    known = np.concatenate((sizes[~np.isnan(sizes)], np.full(_USUAL_HOURS, _USUAL_SHIFT)))
     return _TO_DEVIATION * float(np.median(known))
 
 
@@ -197,37 +275,61 @@ class Shift(NamedTuple):
     units: float
 
     @classmethod
-    def of(cls, now: ScoreSums, before: ScoreSums, variances: Floats, spreads: Floats) -> Self:
-        """From the sums of c campaigns, now and before, what varies in one impression's offset and
-        distance, (2, c), and the usual distances, (c,)."""
-        held = np.flatnonzero((now.counts > 0) & (before.counts > 0))
-        if not len(held):
+    def of(cls, compared: _Compared) -> Self:
+        """From the shifts of campaigns."""
+        if not len(compared.counts):
             return cls(np.zeros(2), np.full(2, np.inf), 0.0, np.inf, 0.0)
-        counts, old = now.counts[held], before.counts[held]
-        units, size = _units(counts)
-        share = counts / sum_at(units, counts, size)[units]
-        found, scatter, effective = [], (0.0, np.inf), 0.0
-        scales = (np.ones(len(held)), np.maximum(spreads[held], LEAST))
-        for place, scale in enumerate(scales):
-            new_sums, old_sums = now[place + 1][held], before[place + 1][held]
-            shifts = sum_at(units, share * (new_sums / counts - old_sums / old) / scale, size)
-            each = _noise(counts, old, variances[place][held] / scale**2)
-            noise = sum_at(units, share**2 * each, size)
-            median = _Median.of(shifts, noise)
-            found.append((median.value, median.error))
-            if not place:
-                scatter, effective = median.scatter(shifts, noise), median.units
-        moved, errors = np.array(found).T
-        return cls(moved, errors, *scatter, effective)
+        shifts, noise = compared.of_units()
+        offset, distance = map(_Median.of, shifts, noise)
+        return cls(
+            np.array([offset.value, distance.value]),
+            np.array([offset.error, distance.error]),
+            *offset.scatter(shifts[0], noise[0]),
+            offset.units,
+        )
 
-    def is_push(self, usual: Floats) -> bool:
+    def exceeds(self, usual: Floats) -> bool:
         """Whether it is sure, large enough to matter, and not what happens from hour to hour;
-        `usual`: standard deviations of the hourly shifts of offset and distance, (2,)."""
+        `usual`: standard deviations of the hourly shifts of offset and distance, and of what
+        campaigns move by themselves, (3,)."""
         if self.units < _FEWEST_UNITS:
             return False
-        limits = np.maximum(np.maximum(SURE * self.errors, UNUSUAL * usual), LEAST)
-        own = max(SURE * self.scatter_error, (UNUSUAL * float(usual[0])) ** 2, LEAST**2)
+        limits = np.maximum(np.maximum(SURE * self.errors, UNUSUAL * usual[:2]), LEAST)
+        error = self.scatter_error + _SCATTER_ERROR * usual[2] ** 2 / np.sqrt(self.units)
+        own = max(usual[2] ** 2 + SURE * error, (UNUSUAL * usual[0]) ** 2, LEAST**2)
         return bool((np.abs(self.moved) > limits).any() or self.scatter > own)
+
+
+class Shifts(NamedTuple):
+    """Those of an hour against the level of the hours before it, and against the line through
+    them."""
+
+    level: Shift
+    line: Shift
+
+    def is_push(self, usual: Floats) -> bool:
+        """Whether one of them is no usual one, (2, 3), and the other does not contradict."""
+        return self._of_level().exceeds(usual[0]) or self._of_line().exceeds(usual[1])
+
+    def _of_level(self) -> Shift:
+        """As far as the line may show it too: what goes on as it went before is no push."""
+        level, line = self
+        allowed = np.sign(level.moved) * line.moved + _CHANCE * line.errors
+        scatter = line.scatter + _CHANCE * line.scatter_error
+        return level._replace(
+            moved=np.maximum(np.minimum(np.abs(level.moved), allowed), 0.0),
+            scatter=min(level.scatter, scatter),
+        )
+
+    def _of_line(self) -> Shift:
+        """As far as the level shows it too: the step of an hour ago bends a line that then leads
+        past the scores."""
+        level, line = self
+        sizes = np.minimum(np.abs(level.moved), np.abs(line.moved))
+        return line._replace(
+            moved=sizes * (np.sign(level.moved) == np.sign(line.moved)),
+            scatter=min(level.scatter, line.scatter),
+        )
 
 
 def _units(counts: Floats) -> tuple[Integers, int]:
@@ -261,13 +363,13 @@ class _Median(NamedTuple):
 
     def scatter(self, shifts: Floats, noise: Floats) -> tuple[float, float]:
         """The variance that the median unit's distance from the median has too much, and its
-        standard error: that of the median of absolute normal numbers, with a half more."""
+        standard error."""
         weights = 1 / (noise + LEAST**2)
         ratio = _TO_DEVIATION * _weighted_median(
             np.abs(shifts - self.value) / np.sqrt(noise), weights
         )
         usual = _weighted_median(noise, weights)
-        return (ratio**2 - 1) * usual, 2 * 1.75 * usual / np.sqrt(self.units)
+        return (ratio**2 - 1) * usual, _SCATTER_ERROR * usual / np.sqrt(self.units)
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:

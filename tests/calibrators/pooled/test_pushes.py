@@ -70,6 +70,35 @@ def test_a_minority_of_campaigns_is_no_push():
     assert pushes(hours(moved=few)) == []
 
 
+def of_day(height: float, phases: Floats, others: float, behind: int) -> dict[int, BinsTable]:
+    """Hours in which the campaigns' scores rise and fall every day."""
+    every = np.full(len(NAMES), others)
+    return {
+        number: hour(number, height * np.sin(number * np.pi / 12 + phases), every)
+        for number in range(behind)
+    }
+
+
+def test_cycles_of_each_campaign_at_hours_of_its_own_are_no_push():
+    """However far campaigns scatter from hour to hour: it is what they always do."""
+    phases = np.random.default_rng(0).uniform(0, 2 * np.pi, len(NAMES))
+    for height, others in ((0.4, 1.0), (0.8, 2.0)):
+        tables = of_day(height, phases, others, 48)
+        assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes() == []
+
+
+def test_a_push_is_found_though_all_scores_rise_and_fall_every_day():
+    """Its step is smaller than what the day does in the hours before."""
+    tables = of_day(0.8, np.zeros(len(NAMES)), 4.0, 48)
+    before = {number: tables[number] for number in range(46)}
+    scale = ScoreScale.of((Cells.of(before, 0, 46),), History(46, [before]), 46)
+    moved = np.full(len(NAMES), 0.8 * np.sin(46 * np.pi / 12) + 0.35)
+
+    assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes() == []
+    assert not scale.changed(46, tables[46])
+    assert scale.changed(46, hour(46, moved, np.full(len(NAMES), 4.0)))
+
+
 def of_users(*moved: float) -> dict[int, BinsTable]:
     """Hours whose users differ, and the scores with them."""
     none, every = np.zeros(len(NAMES)), np.ones(len(NAMES))
