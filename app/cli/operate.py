@@ -193,7 +193,8 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     if given.pccem and given.campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
     if given.cancel is not None:
-        if version or given.approve or given.reject or given.pccem or given.campaign:
+        asks = (version, given.approve, given.reject, given.pccem, given.campaign, given.target)
+        if any(asks) or given.as_of is not None or given.allow_past:
             raise CommandError("--cancel ends one job: leave out what asks for another")
         with service_at(given.url, given.api_key) as client:
             _show_job(client.cancel(given.cancel), as_json=given.json)

@@ -126,8 +126,7 @@ class ScoreHours:
     def shifts(self, now: ScoreSums, before: ScoreSums, ago: int) -> "Shifts":
         """Those of the median campaign from the sums of hours before, (c, k) each, of which the
         first is so many hours ago, to those of now, (c,)."""
-        level, line = (Shift.of(each) for each in self._compared(now, before, ago))
-        return Shifts(level, line)
+        return Shifts(*map(Shift.of, self._compared(now, before, ago)))
 
     @cached_property
     def _mean_shifts(self) -> tuple[list[int], Floats]:
@@ -137,10 +136,8 @@ class ScoreHours:
         for hour in range(1, sizes.shape[1]):
             first = max(hour - REFERENCE_HOURS, 0)
             now = ScoreSums(*(each[:, hour] for each in self.sums))
-            level, line = (
-                _MeanShift.of(each)
-                for each in self._compared(now, self.between(first, hour), hour - first)
-            )
+            compared = self._compared(now, self.between(first, hour), hour - first)
+            level, line = map(_MeanShift.of, compared)
             sizes[:, hour] = level.sizes, line.sizes
             if level.is_suspicious:
                 suspicious.append(hour)

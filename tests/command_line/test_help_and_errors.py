@@ -56,6 +56,8 @@ def test_the_version_is_printed(called: Sirocco) -> None:
         (("auction", "--demo", "--mainline", "0", "--sidebar", "0"), "a page must have a slot"),
         (("auction", "--demo", "--sidebar", "1"), "--mainline 4, --sidebar 1: go with a log only"),
         (("retrain", "--cancel", "1", "--approve"), "--cancel ends one job"),
+        (("retrain", "--cancel", "1", "--target", "click"), "--cancel ends one job"),
+        (("retrain", "--cancel", "1", "--as-of", "2026-03-01T12:00:00Z"), "--cancel ends one job"),
         (("retrain", "--approve", "--target", "click"), "--target does not go with --approve"),
         (("lake", "bins", "x/", "--output", "y", "--target", ""), "--target: must name a target"),
         (("lake", "train", "x/", "--output", "y", "--target", ""), "must be a delayed target"),

@@ -131,7 +131,9 @@ def _host(text: str, port: int) -> Host:
     except ValueError:
         given = _LARGEST_PORT + 1
     if not parts.hostname or given > _LARGEST_PORT:
-        raise ValueError(f"{text!r} is no host:port; several stand behind one another with commas")
+        # What follows a colon may be the password of a login that lacks its host.
+        shown = text.partition(":")[0] + ":..." * (":" in text)
+        raise ValueError(f"{shown!r} is no host:port; several stand behind one another with commas")
     return parts.hostname, given
 
 
