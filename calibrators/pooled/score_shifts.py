@@ -311,8 +311,10 @@ class Shifts(NamedTuple):
     def _of_level(self) -> Shift:
         """As far as the line may show it too: what goes on as it went before is no push."""
         level, line = self
-        allowed = np.sign(level.moved) * line.moved + _CHANCE * line.errors
-        scatter = line.scatter + _CHANCE * line.scatter_error
+        # A line needs two hours, which a few campaigns alone may have.
+        chance = _CHANCE if line.units > level.units / 2 else np.inf
+        allowed = np.sign(level.moved) * line.moved + chance * line.errors
+        scatter = line.scatter + chance * line.scatter_error
         return level._replace(
             moved=np.maximum(np.minimum(np.abs(level.moved), allowed), 0.0),
             scatter=min(level.scatter, scatter),

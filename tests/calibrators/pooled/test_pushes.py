@@ -99,6 +99,16 @@ def test_a_push_is_found_though_all_scores_rise_and_fall_every_day():
     assert scale.changed(46, hour(46, moved, np.full(len(NAMES), 4.0)))
 
 
+def test_a_few_campaigns_with_a_line_contradict_no_push():
+    """In the second hour of all others there is none yet."""
+    none, every = np.zeros(len(NAMES)), np.ones(len(NAMES))
+    first = 1.0 * (np.arange(len(NAMES)) == 0)
+    tables = {number: hour(number, none, first if number < 2 else every) for number in range(3)}
+    tables[3] = hour(3, 0.8 * (1 - first), every)
+
+    assert ScoreHours.of((Cells.of(tables, 0, 4),)).pushes() == [3]
+
+
 def of_users(*moved: float) -> dict[int, BinsTable]:
     """Hours whose users differ, and the scores with them."""
     none, every = np.zeros(len(NAMES)), np.ones(len(NAMES))
