@@ -119,9 +119,7 @@ class ScoreHours:
 
     def shifts_of(self, hour: int, first: int) -> "Shifts":
         """Those of an hour against hours before it, of which `first` may be the earliest."""
-        first = max(hour - REFERENCE_HOURS, first)
-        now = ScoreSums(*(each[:, hour] for each in self.sums))
-        return self.shifts(now, self.between(first, hour), hour - first)
+        return self.shifts(*self._around(hour, first))
 
     def shifts(self, now: ScoreSums, before: ScoreSums, ago: int) -> "Shifts":
         """Those of the median campaign from the sums of hours before, (c, k) each, of which the
@@ -134,14 +132,16 @@ class ScoreHours:
         and line, (2, 3): the sizes of these, of offset and spread, and their scatter."""
         suspicious, sizes = [], np.full((2, self.sums.counts.shape[1], 3), np.nan)
         for hour in range(1, sizes.shape[1]):
-            first = max(hour - REFERENCE_HOURS, 0)
-            now = ScoreSums(*(each[:, hour] for each in self.sums))
-            compared = self._compared(now, self.between(first, hour), hour - first)
-            level, line = map(_MeanShift.of, compared)
+            level, line = map(_MeanShift.of, self._compared(*self._around(hour, 0)))
             sizes[:, hour] = level.sizes, line.sizes
             if level.is_suspicious:
                 suspicious.append(hour)
         return suspicious, np.array([[_usual(size) for size in kind.T] for kind in sizes])
+
+    def _around(self, hour: int, first: int) -> tuple[ScoreSums, ScoreSums, int]:
+        first = max(hour - REFERENCE_HOURS, first)
+        now = ScoreSums(*(each[:, hour] for each in self.sums))
+        return now, self.between(first, hour), hour - first
 
     def _compared(self, now: ScoreSums, before: ScoreSums, ago: int) -> Iterator["_Compared"]:
         for reference in _references(before, ago):
