@@ -216,8 +216,13 @@ def request_id_of(scope: AsgiScope, *, always: bool = False) -> str:
     `always`, and nothing for the rest."""
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER:
-            return str(value.decode()) if _SANE_ID(value) else token_hex(8)
+            return sane_id(value).decode()
     return token_hex(8) if always else ""
+
+
+def sane_id(given: bytes) -> bytes:
+    """The id that a caller gave a request, if it is sane; else a new one."""
+    return given if _SANE_ID(given) else token_hex(8).encode()
 
 
 def parent_of(scope: AsgiScope) -> TraceParent | None:

@@ -20,8 +20,7 @@ from app.api.hot_path import JSON, read_body, request_body
 from app.api.maps import After, Limit, TargetQuery, known_target, page_of
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
-from app.events.admission import OpenTimes, Untimely
-from app.events.rejections import iso
+from app.events.rejections import OpenTimes, Untimely, iso
 from app.events.schema import Time, check_campaign
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.jobs import Job

@@ -57,7 +57,10 @@ _HOT: Final[dict[str, Endpoint]] = {
     calibrate.PATH: calibrate.calibrate,
     events.PATH: events.post_events,
 }
-_PROMPT: Final[dict[str, PromptEndpoint]] = {calibrate.PATH: calibrate.PROMPT}
+_PROMPT: Final[dict[str, PromptEndpoint]] = {
+    calibrate.PATH: calibrate.PROMPT,
+    events.PATH: events.PROMPT,
+}
 
 
 def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = None) -> HotPath:

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from app.api.authorization import ADMIN_PATH, By, Caller
 from app.api.hot_path import JSON, NDJSON, media_type, read_body, request_body
 from app.api.resources import Given, Resources
-from app.events.admission import END_SECOND
+from app.events.rejections import END_SECOND
 from app.events.schema import check_campaign, check_fields
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.statistics.breakdowns import DeclaredFields

@@ -3,14 +3,14 @@ round trip; the response means stored.
 """
 
 import time
-from asyncio import sleep
+from asyncio import Future, get_running_loop, sleep
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 import orjson
@@ -27,7 +27,10 @@ from app.api.hot_path import (
     LARGE_DENSE,
     NDJSON,
     SLICED,
+    PendingAnswer,
     PlainResponse,
+    PromptEndpoint,
+    check_head,
     declare,
     media_type,
     read_body,
@@ -40,21 +43,23 @@ from app.columns.events import EventAdmission, EventsRequest
 from app.columns.events import read_events as read_columns
 from app.columns.layout import INTERNED
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.events.admission import Admission, OpenTimes
+from app.events.admission import Admission
 from app.events.products import ProductTrials
-from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events
-from app.events.rejections import INVALID, Rejections
+from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events, read_few
+from app.events.rejections import INVALID, OpenTimes, Rejections
 from app.events.schema import Behaviour, Click, Conversion, Event
 from app.storage.errors import StorageUnavailable
-from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
-from app.strict_json import ValidationError
+from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended
+from app.strict_json import TakesLong, ValidationError
 
 
 def refuse_if_all_are_broken(admission: Admission) -> None:
     """Problem if every event of a request breaks the schema."""
     rejections = admission.rejections
+    if not rejections.counts:
+        return
     broken = sum(number for (_, reason), number in rejections.counts.items() if reason == INVALID)
-    if broken == len(rejections) + admission.admitted.total():
+    if broken == len(rejections) + sum(admission.admitted.values()):
         detail = f"none of the {broken} events is valid; the first: {rejections.shown[0].error}"
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         raise Problem(status, "broken-events", detail, **rejections.content())
@@ -121,26 +126,102 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     `Idempotency-Key` header makes a retry safe.
     """
     headers = dict(scope["headers"])
-    caller = caller_of(scope)
-    key = _idempotency_key(headers)
-    if key is not None and caller.campaigns:
-        key = _own_key(key, caller)
+    head = _Head.of(headers)
     body = await read_body(headers, receive, resources, _TYPES)
-    kind = media_type(headers.get(b"content-type", b""))
     resources.shedder.in_flight += 1
     try:
-        return await _stored(body, kind, key, resources, caller)
+        return await _stored(head, body, caller_of(scope), resources)
     finally:
         resources.shedder.in_flight -= 1
 
 
-async def _stored(
-    body: bytes, kind: str, key: str | None, resources: Resources, caller: Caller
-) -> PlainResponse:
+class _Head(NamedTuple):
+    """What the head of a request says."""
+
+    media_type: str
+    key: str | None
+
+    @classmethod
+    def of(cls, headers: Mapping[bytes, bytes]) -> Self:
+        """Raises ValidationError."""
+        return cls(media_type(headers.get(b"content-type", b"")), _idempotency_key(headers))
+
+    @classmethod
+    def prompt(cls, scope: Scope, resources: Resources) -> Self | None:
+        """The same; None of a body that is to be unpacked. Raises as `check_head`, too."""
+        headers = dict(scope["headers"])
+        head = cls.of(headers)
+        is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
+        return None if is_packed else head
+
+    def own_key(self, caller: Caller) -> str | None:
+        """Whoever sees other campaigns must neither meet nor guess it."""
+        if self.key is None or not caller.campaigns:
+            return self.key
+        own = f"{caller.campaigns[0]} {self.key}"
+        is_long = len(own) > LONGEST_IDEMPOTENCY_KEY
+        return blake2b(own.encode(), digest_size=32).hexdigest() if is_long else own
+
+
+def _stored_soon(
+    head: _Head, body: bytes, caller: Caller, resources: Resources
+) -> PlainResponse | PendingAnswer:
+    """A small body is admitted before anybody else has a turn."""
+    if len(body) > resources.settings.max_body_bytes:
+        raise TakesLong
+    admission = _admitted_at_once(head, body, caller, resources)
+    refuse_if_all_are_broken(admission)
+    key, log = head.own_key(caller), resources.event_log
+    if key is None and log.is_joined(admission.batch):
+        return PendingAnswer(log.join(admission.batch), partial(_joined, admission, resources))
+    appended = _appended(admission, key, "" if key is None else _digest(body), body, resources)
+    return PendingAnswer(get_running_loop().create_task(appended), Future.result)
+
+
+def _admitted_at_once(head: _Head, body: bytes, caller: Caller, resources: Resources) -> Admission:
+    if head.media_type == COLUMNS:
+        columns = _column_admission(body, resources, caller)
+        deque(columns.admit_all(), 0)
+        return columns.admission
+    admission, most = _admission(resources), resources.settings.max_events
+    few = None if head.media_type == NDJSON or caller.campaigns else read_few(body, most)
+    if few is None:
+        steps = _admitting(admission, head.media_type, body, caller, most)
+    else:
+        steps = admission.admit_all(Parsed(range(len(few)), few))
+    deque(steps, 0)
+    return admission
+
+
+def _joined(admission: Admission, resources: Resources, stored: Future[Appended]) -> PlainResponse:
+    try:
+        appended = stored.result()
+    except StorageUnavailable as error:
+        resources.watch.write_failed(error)
+        raise
+    return _answered(admission, appended, resources)
+
+
+def _answered(admission: Admission, appended: Appended, resources: Resources) -> PlainResponse:
+    _count(resources.metrics, admission, appended.duplicates)
+    return _answer(appended.accepted, appended.duplicates, admission.rejections)
+
+
+PROMPT: Final = PromptEndpoint(_Head.prompt, _stored_soon, SLICED)
+
+
+async def _stored(head: _Head, body: bytes, caller: Caller, resources: Resources) -> PlainResponse:
+    key = head.own_key(caller)
     async with resources.large_bodies if len(body) > PIECE_BYTES else nullcontext():
-        admission = await _admitted(body, kind, resources, caller)
+        admission = await _admitted(body, head.media_type, resources, caller)
         refuse_if_all_are_broken(admission)
         fingerprint = "" if key is None else await _fingerprint(body)
+    return await _appended(admission, key, fingerprint, body, resources)
+
+
+async def _appended(
+    admission: Admission, key: str | None, fingerprint: str, body: bytes, resources: Resources
+) -> PlainResponse:
     try:
         appended = await resources.event_log.append(admission.batch, key, fingerprint)
     except StorageUnavailable as error:
@@ -149,8 +230,7 @@ async def _stored(
     for start in range(0, len(appended.refused), _REFUSED_SLICE):
         admission.reject_refused(appended.refused[start : start + _REFUSED_SLICE])
         await _give_way(body)
-    _count(resources.metrics, admission, appended.duplicates)
-    return _answer(appended.accepted, appended.duplicates, admission.rejections)
+    return _answered(admission, appended, resources)
 
 
 declare(
@@ -170,32 +250,39 @@ def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
     return key
 
 
-def _own_key(key: str, caller: Caller) -> str:
-    """Whoever sees other campaigns must neither meet nor guess it."""
-    own = f"{caller.campaigns[0]} {key}"
-    is_long = len(own) > LONGEST_IDEMPOTENCY_KEY
-    return blake2b(own.encode(), digest_size=32).hexdigest() if is_long else own
-
-
 async def _admitted(body: bytes, kind: str, resources: Resources, caller: Caller) -> Admission:
     """Everything that counts, and the rejections of what does not."""
     if kind == COLUMNS:
         return await _admitted_columns(body, resources, caller)
+    admission = _admission(resources)
+    for _ in _admitting(admission, kind, body, caller, resources.settings.max_events):
+        await _give_way(body)
+    return admission
+
+
+def _admission(resources: Resources) -> Admission:
     settings, trials = resources.settings, None
     if settings.products:
         trials = ProductTrials.of(settings, resources.refresher.current.atlases)
-    admission = Admission(settings, open_times(resources), trials)
+    return Admission(settings, open_times(resources), trials)
+
+
+def _admitting(
+    admission: Admission, kind: str, body: bytes, caller: Caller, most: int
+) -> Iterator[None]:
+    """Reads and admits the events of a body in steps, each followed by the turn of others."""
     lines, waiting = kind == NDJSON or not is_array(body), Parsed()
-    for parsed in read_events(body, settings.max_events, admission.rejections, lines=lines):
-        await _give_way(body)
+    for parsed in read_events(body, most, admission.rejections, lines=lines):
+        yield
         if caller.campaigns:
             _check_events(parsed, caller)
         waiting = waiting.with_all(parsed)
         if len(waiting) >= _ADMITTED_TOGETHER:
-            await _taking_turns(admission.admit_all(waiting), body)
+            yield from admission.admit_all(waiting)
+            yield
             waiting = Parsed()
-    await _taking_turns(admission.admit_all(waiting), body)
-    return admission
+    yield from admission.admit_all(waiting)
+    yield
 
 
 async def _admitted_columns(body: bytes, resources: Resources, caller: Caller) -> Admission:
@@ -222,9 +309,11 @@ async def _give_way(body: bytes) -> None:
 
 
 async def _fingerprint(body: bytes) -> str:
-    digest = partial(blake2b, body, digest_size=16)
-    found = await run_in_threadpool(digest) if len(body) >= LARGE else digest()
-    return found.hexdigest()
+    return await run_in_threadpool(_digest, body) if len(body) >= LARGE else _digest(body)
+
+
+def _digest(body: bytes) -> str:
+    return blake2b(body, digest_size=16).hexdigest()
 
 
 def _check_events(parsed: Parsed, caller: Caller) -> None:

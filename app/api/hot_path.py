@@ -6,10 +6,11 @@ requests, responses, routing and middleware of the framework cost more than the 
 (docs/decisions/0010-hot-path.md). Every other request goes on to the framework.
 """
 
+import logging
 import zlib
-from asyncio import Lock, sleep
+from asyncio import Future, Lock, sleep
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from itertools import islice
 from time import perf_counter, time
@@ -26,11 +27,11 @@ from app.access.keys import Scope as KeyScope
 from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
 from app.api.problems import HANDLED, Problem, problem_of
 from app.api.resources import Resources
-from app.api.shedding import NEVER_SHED, OVERLOADED, PATIENCE
+from app.api.shedding import NEVER_SHED, OVERLOADED
 from app.api.snapshot import Snapshot
 from app.log_lines import set_log_fields
 from app.strict_json import TakesLong, ValidationError, show
-from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, request_id_of
+from app.tracing import REQUEST_ID_HEADER, RequestAbout, log_fields_of, sane_id
 
 JSON: Final = "application/json"
 NDJSON: Final = "application/x-ndjson"
@@ -274,14 +275,25 @@ _REFUSAL: Final = PlainResponse.of(OVERLOADED.response())
 Endpoint = Callable[[Scope, Receive, Resources], Awaitable[PlainResponse]]
 
 
+class PendingAnswer(NamedTuple):
+    """An answer that waits for something: what `answer` makes of it once it is there. It may have
+    failed, and what that raises are any of `HANDLED`."""
+
+    awaited: Future[Any]
+    answer: Callable[[Future[Any]], PlainResponse]
+
+
 class PromptEndpoint(NamedTuple):
-    """Answers whole requests without a wait. `read` says what a head asks for, None where that
-    takes time; a head that is repeated is not read again. Both raise any of `HANDLED`, and `answer`
-    raises TakesLong.
+    """Answers whole requests without a wait, or once it is over. `read` says what a head asks
+    for, None where that takes time; a head that is repeated is not read again. Both raise any of
+    `HANDLED`, and `answer` raises TakesLong. Bodies are shorter than `below` bytes. `patience` is
+    by how much more than others its requests bear before they are shed.
     """
 
     read: Callable[[Scope, Resources], Any]
-    answer: Callable[[Any, bytes, Caller, Resources], PlainResponse]
+    answer: Callable[[Any, bytes, Caller, Resources], PlainResponse | PendingAnswer]
+    below: int = LARGE
+    patience: int = 1
 
 
 class _Head(NamedTuple):
@@ -292,6 +304,7 @@ class _Head(NamedTuple):
 
 
 _HEAD: Final = "sirocco.head"
+_log = logging.getLogger(__name__)
 
 
 class HotPath:
@@ -309,7 +322,7 @@ class HotPath:
         prompt: Mapping[str, PromptEndpoint],
     ) -> None:
         self.framework = framework
-        self.prompt_paths = frozenset(prompt)
+        self.prompt_paths = {path: endpoint.below for path, endpoint in prompt.items()}
         self.prompt_bytes = min(SLOW, resources.settings.max_body_bytes)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics
@@ -364,8 +377,9 @@ class HotPath:
             answer = PlainResponse.of(problem_of(error).response())
             return answer, None if isinstance(error, HANDLED) else error
 
-    def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | None:
-        """The answer to a whole request for one of `prompt_paths`; None to be called instead."""
+    def prompt_answer(self, scope: Scope, body: bytes) -> PlainResponse | PendingAnswer | None:
+        """The answer to a whole request for one of `prompt_paths`, now or later; None to be called
+        instead."""
         if scope["method"] != "POST" or len(body) >= LARGE:
             return None
         started = perf_counter()
@@ -378,8 +392,26 @@ class HotPath:
         except Exception:
             # A fault of ours: met once more on the way where the server logs it.
             return None
-        if answer is None:
-            return None
+        if isinstance(answer, PendingAnswer):
+            self._shedder.in_flight += 1
+            return answer._replace(answer=partial(self._finished, answer, scope, started))
+        return None if answer is None else self._counted(answer, scope, started)
+
+    def _finished(
+        self, pending: PendingAnswer, scope: Scope, started: float, awaited: Future[Any]
+    ) -> PlainResponse:
+        self._shedder.in_flight -= 1
+        try:
+            answer = pending.answer(awaited)
+        except Exception as error:
+            if not isinstance(error, HANDLED):
+                set_log_fields(**log_fields_of(scope))
+                _log.exception("a fault of ours")
+            answer = PlainResponse.of(problem_of(error).response())
+        return self._counted(answer, scope, started)
+
+    def _counted(self, answer: PlainResponse, scope: Scope, started: float) -> PlainResponse:
+        """The answer with what its head says of the request, once it is counted."""
         about = RequestAbout(scope["path"], answer.status, perf_counter() - started)
         self._metrics.count_answer(about, answer.scored)
         if self._traces is not None:
@@ -389,12 +421,16 @@ class HotPath:
             return PlainResponse(answer.status, [*answer.headers, *_of_request(scope)], answer.body)
         return answer
 
-    def _prompt_answer(self, scope: Scope, body: bytes, now: float) -> PlainResponse | None:
-        path = scope["path"]
-        if self._is_shed(path, now):
+    def _prompt_answer(
+        self, scope: Scope, body: bytes, now: float
+    ) -> PlainResponse | PendingAnswer | None:
+        path, shedder = scope["path"], self._shedder
+        # Most need not ask: that is a call less.
+        is_calm = shedder.calm and shedder.in_flight < shedder.most_requests
+        if not is_calm and self._is_shed(path, now):
             return _REFUSAL
         endpoint = self._prompt.get(path)
-        if endpoint is None:
+        if endpoint is None or len(body) >= endpoint.below:
             return None
         # What could not be answered at once comes a second time, and counts once.
         if CALLER not in scope:
@@ -416,10 +452,8 @@ class HotPath:
         return not is_calm and path in self._endpoints
 
     def _is_shed(self, path: str, now: float) -> bool:
-        shedder = self._shedder
-        if shedder.calm and shedder.in_flight < shedder.most_requests:
-            return False
-        return shedder.refuses(path, now, PATIENCE if path in self._prompt else 1)
+        endpoint = self._prompt.get(path)
+        return self._shedder.refuses(path, now, 1 if endpoint is None else endpoint.patience)
 
     @property
     def state(self) -> State:
@@ -432,9 +466,9 @@ def _of_request(scope: Scope) -> list[tuple[bytes, bytes]]:
     the request; most callers have neither."""
     caller: Caller | None = scope.get(CALLER)
     headers = [] if caller is None or caller.limit is None else caller.headers()
-    for name, _ in scope["headers"]:
+    for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER:
-            return [*headers, (name, request_id_of(scope).encode())]
+            return [*headers, (name, sane_id(value))]
     return headers
 
 

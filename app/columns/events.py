@@ -39,9 +39,9 @@ from app.columns.layout import (
     Sections,
     read_header,
 )
-from app.events.admission import CLICK, FEW, LONGEST_ID, Admission, OpenTimes
+from app.events.admission import CLICK, LONGEST_ID, Admission
 from app.events.reading import Parsed
-from app.events.rejections import EventRejection
+from app.events.rejections import EventRejection, OpenTimes
 from app.events.schema import (
     RULES,
     Click,
@@ -135,7 +135,7 @@ def _read_ids(sections: Sections, rows: int) -> list[str]:
 
 Mask = NDArray[np.bool_]
 
-_SLICE: Final = FEW
+_SLICE: Final = 64
 """Events that are checked one by one without a turn for others: a millisecond or so."""
 
 _NO_NAME: Final = "must be an id from 1 on; 0 stands for any campaign without a map of its own"

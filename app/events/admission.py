@@ -1,21 +1,20 @@
 """Which events count, and what each adds: to the bins of its hour, or to what its click knows.
 
-`OpenTimes` are the times that events may carry: the hours a refit can still learn from, and not the
-future. Many impressions are checked as columns, all at once; those checks only say whether
-everything is in order, and where something is not, events are admitted one by one, which finds the
-errors and keeps those that count. What the store refused afterwards is a rejection like any other:
-field, value and rule.
+Impressions are checked as columns, all at once, few of them without arrays; those checks only say
+whether everything is in order, and where something is not, events are admitted one by one, which
+finds the errors and keeps those that count. What the store refused afterwards is a rejection like
+any other: field, value and rule.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from itertools import chain, repeat
 from time import perf_counter
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from msgspec import UNSET
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from app.events.products import ProductTrials
@@ -24,11 +23,11 @@ from app.events.rejections import (
     INVALID,
     ClickEvent,
     EventRejection,
+    OpenTimes,
     Rejections,
-    iso,
+    Untimely,
     reason_of,
     rejection_of,
-    shown,
 )
 from app.events.schema import (
     LONGEST_UNIT,
@@ -47,7 +46,7 @@ from app.events.schema import (
     check_fields,
     check_version,
 )
-from app.settings import SECONDS_PER_HOUR, Settings
+from app.settings import Settings
 from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermColumns, Terms
 from app.storage.clicks import OpenClick, StoreRefusal
@@ -59,84 +58,11 @@ from calibrators.bins.model_versions import is_version, named
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 
-_FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
-END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
-
-
-class Untimely(ValueError):
-    """A well-formed event outside the open times; `reason` is late or future."""
-
-    def __init__(self, reason: str, error: str) -> None:
-        super().__init__(error)
-        self.reason = reason
-
-
-@dataclass(frozen=True, slots=True)
-class OpenTimes:
-    """From the beginning of `first_hour` to the second `latest`, both in epoch time."""
-
-    first_hour: int
-    latest: float
-
-    @classmethod
-    def at(cls, now: float, settings: Settings) -> Self:
-        """Open when it is `now`: the window before, and a little future for clocks that differ."""
-        return cls(_hour_of(now) - settings.window_hours, now + settings.future_seconds)
-
-    @classmethod
-    def since(cls, as_of: float | None, settings: Settings) -> Self:
-        """Open by the time of events: the window before the last refit, and all after it."""
-        if as_of is None:
-            return cls(_hour_of(_FIRST_SECOND), END_SECOND)
-        return cls(_hour_of(as_of) - settings.window_hours, END_SECOND)
-
-    def check(self, field: str, time: Time) -> float:
-        """Epoch seconds of a time that is not in the future; raises ValidationError or Untimely."""
-        seconds = time if isinstance(time, float) else time.timestamp()
-        if not _FIRST_SECOND <= seconds < END_SECOND:
-            raise ValidationError(field, "must be in the years 2000 to 2099", shown(time))
-        if seconds > self.latest:
-            raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
-        return seconds
-
-    def hour(self, field: str, time: Time) -> int:
-        """The hour of an open time; Untimely if its hour is closed already."""
-        hour = int(self.check(field, time) // SECONDS_PER_HOUR)
-        if hour < self.first_hour:
-            raise self._late(field, time, 0.0)
-        return hour
-
-    def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
-        """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
-        latest = min(self.latest, float(np.nextafter(END_SECOND, 0)))
-        # A comparison with NaN is false: it must not be what lets a time pass.
-        in_time = seconds.min(initial=latest) >= _FIRST_SECOND
-        if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):
-            return None
-        hours = np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)
-        return hours if hours.min(initial=self.first_hour) >= self.first_hour else None
-
-    def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
-        """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
-        seconds = self.check(field, time)
-        if _hour_of(seconds + longer) < self.first_hour:
-            raise self._late(field, time, longer)
-        return seconds
-
-    def _late(self, field: str, time: Time, longer: float) -> Untimely:
-        first = iso(self.first_hour * SECONDS_PER_HOUR - longer)
-        return Untimely("late", f"{field} = {shown(time)}: late, the window begins at {first}")
-
-
-def _hour_of(seconds: float) -> int:
-    return int(seconds // SECONDS_PER_HOUR)
-
-
 CLICK: Final = "click"
 _FOR_PRODUCTS: Final = "is for products only"
 LONGEST_ID: Final = 256
-FEW: Final = 64
-"""Up to about so many events are admitted sooner one by one."""
+FEW: Final = 32
+"""Up to about so many events are admitted sooner without arrays."""
 
 
 _ARM_NUMBERS: Final[dict[str | None, int]] = {
@@ -294,19 +220,17 @@ class Admission:
         self.batch = EventBatch()
         self._trials = trials
         self.rejections = Rejections()
-        self.admitted: Counter[str] = Counter()
+        self.admitted: defaultdict[str, int] = defaultdict(int)
         self._settings = settings
         self._times = times
         self._known = frozenset(settings.known_targets)
-        self._delayed = frozenset(settings.delayed_targets)
-        self._behaviours = frozenset(settings.behaviours)
         self._campaigns: set[str] = set()
         self._click_events: dict[int, ClickEvent] = {}
 
     def admit_all(self, parsed: Parsed) -> Iterator[None]:
         """Adds every event that counts to the batch, a slice a step; the rejections get others."""
         until = perf_counter() + SLICE_SECONDS
-        for index, event in self._left_by_columns(parsed):
+        for index, event in self._left_of(parsed):
             try:
                 self.admit(event, index)
             except (ValidationError, Untimely) as error:
@@ -316,8 +240,9 @@ class Admission:
                 until = perf_counter() + SLICE_SECONDS
         if self._trials is not None:
             self._trials.add_to(self.batch)
-        for kind, number in Counter(map(type, parsed.events)).items():
-            self.admitted[TYPE_NAMES[kind]] += number
+        kinds = [*map(type, parsed.events)]
+        for kind in {*kinds}:
+            self.admitted[TYPE_NAMES[kind]] += kinds.count(kind)
 
     def reject_refused(self, refused: Sequence[StoreRefusal]) -> None:
         """The rejections get events that were admitted and that the store then refused."""
@@ -342,35 +267,68 @@ class Admission:
         else:
             self._admit_click_event(event, index)
 
-    def _left_by_columns(self, parsed: Parsed) -> Iterable[tuple[int, Event]]:
-        """Admits all impressions at once if there are many and all of them count; the others."""
+    def _left_of(self, parsed: Parsed) -> Iterable[tuple[int, Event]]:
+        """Admits all impressions at once if all of them count; the others."""
         events = zip(parsed.indices, parsed.events, strict=True)
-        if len(parsed.events) <= FEW:
-            return events
         impressions = [event for event in parsed.events if isinstance(event, Impression)]
-        columns = columns_of(impressions, self._settings, self._times) if impressions else None
-        if columns is None:
+        is_few = len(parsed.events) <= FEW
+        if not (impressions and (self._admit_few if is_few else self._admit_many)(impressions)):
             return events
-        for some in columns:
-            self.batch.add_columns(CLICK, some)
         if self._trials is not None:
             self._trials.hold(impressions)
+        if len(impressions) == len(parsed.events):
+            return ()
         return [(index, event) for index, event in events if not isinstance(event, Impression)]
 
-    def _admit_impression(self, event: Impression) -> None:
-        if event.campaign not in self._campaigns:
-            self._check_campaign(event.campaign)
-        score = self._click_score(event.scores)
+    def _admit_many(self, impressions: Sequence[Impression]) -> bool:
+        columns = columns_of(impressions, self._settings, self._times)
+        for some in columns or ():
+            self.batch.add_columns(CLICK, some)
+        return columns is not None
+
+    def _admit_few(self, impressions: Sequence[Impression]) -> bool:
+        """Without a call for each, and without arrays, which take longer than few events."""
+        campaigns, times, scores, *others = zip(*map(astuple, impressions), strict=True)
+        hours, settings = self._times.hours_of_few(times), self._settings
+        are_known = {*chain.from_iterable(scores)} <= self._known and CLICK in settings.targets
+        are_named = are_campaigns({*campaigns}, settings.max_campaign_bytes)
+        if hours is None or not (are_known and are_named):
+            return False
+        try:
+            clicks = [score[CLICK] for score in scores]
+            if others == [(None,) * len(impressions)] * len(others):
+                rows = zip(campaigns, clicks, repeat(1.0), repeat(0.0))
+                self.batch.add_rows(CLICK, hours, [*rows])
+                return True
+            stated = [self._stated(impression) for impression in impressions]
+        except (KeyError, ValidationError):
+            return False
+        for hour, score, (campaign, event_id, terms, fields) in zip(
+            hours, clicks, stated, strict=True
+        ):
+            self.batch.add(CLICK, hour, campaign, score, 1.0, 0.0, event_id, terms, fields)
+        return True
+
+    def _stated(
+        self, event: Impression
+    ) -> tuple[str, str | None, Terms | None, FieldValues | None]:
+        """The name that it is counted under, its id, terms and fields; raises ValidationError."""
         event_id = None if event.id is None else _checked_id("id", event.id)
-        hour = self._times.hour("occurred_at", event.occurred_at)
         # Not a call unless it says something: there are a million of them a minute.
         plain = event.unit is event.arm is None is event.bid is event.cost is event.value
         terms = None if plain else _terms(event)
         if event.fields:
             check_fields(event.fields, self._settings.fields)
         campaign = event.campaign if event.model_version is None else _name(event)
-        cell = (score, 1.0, 0.0, event_id, terms, event.fields)
-        self.batch.add(CLICK, hour, campaign, *cell)
+        return campaign, event_id, terms, event.fields
+
+    def _admit_impression(self, event: Impression) -> None:
+        if event.campaign not in self._campaigns:
+            self._check_campaign(event.campaign)
+        score = self._click_score(event.scores)
+        hour = self._times.hour("occurred_at", event.occurred_at)
+        campaign, event_id, terms, fields = self._stated(event)
+        self.batch.add(CLICK, hour, campaign, score, 1.0, 0.0, event_id, terms, fields)
         if self._trials is not None:
             self._trials.hold((event,))
 
@@ -407,7 +365,7 @@ class Admission:
     def _admit_click(self, event: Click, index: int) -> None:
         if event.campaign not in self._campaigns:
             self._check_campaign(event.campaign)
-        opens = not self._delayed.isdisjoint(event.scores)
+        opens = any(name in event.scores for name in self._settings.delayed_targets)
         counts = not opens or (CLICK in event.scores and CLICK in self._settings.targets)
         if not event.scores.keys() <= self._known:
             self._refuse_unknown_target(event.scores)
@@ -436,7 +394,7 @@ class Admission:
     def _admit_behaviour(self, event: Behaviour, index: int) -> None:
         self._check_delayed()
         click_id = _checked_id("click_id", event.click_id)
-        if event.name not in self._behaviours:
+        if event.name not in self._settings.behaviours:
             known = ", ".join(self._settings.behaviours)
             raise ValidationError("name", f"unknown behaviour; known are {known}", event.name)
         occurred_at = self._times.seconds("occurred_at", event.occurred_at)
@@ -446,7 +404,7 @@ class Admission:
         self._check_delayed()
         click_id = _checked_id("click_id", event.click_id)
         target = self._settings.delayed_targets[0] if event.target is None else event.target
-        if target not in self._delayed:
+        if target not in self._settings.delayed_targets:
             delayed = ", ".join(self._settings.delayed_targets)
             rule = f"conversions are taken for the delayed targets: {delayed}"
             raise ValidationError("target", rule, target)
@@ -461,7 +419,7 @@ class Admission:
         self._campaigns.add(campaign)
 
     def _check_delayed(self) -> None:
-        if not self._delayed:
+        if not self._settings.delayed_targets:
             raise ValidationError("type", "there is no delayed target here; send outcomes")
 
     def _refuse_unknown_target(self, scores: dict[str, float]) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -56,6 +56,16 @@ def is_array(body: bytes) -> bool:
     return _ARRAY.match(body) is not None
 
 
+def read_few(body: bytes, most: int) -> Sequence[Event] | None:
+    """The events of a small JSON array; None if it is none, or not all are in order, which
+    `read_events` tells apart."""
+    try:
+        events = _EVENTS.decode(body) if len(body) <= PIECE_BYTES else None
+    except _BROKEN:
+        return None
+    return events if events and len(events) <= most else None
+
+
 def read_events(body: bytes, most: int, rejections: Rejections, *, lines: bool) -> Iterator[Parsed]:
     """The good events of a JSON array or of JSON lines, a piece at a time; the broken are added to
     the rejections.
@@ -76,8 +86,7 @@ def read_events(body: bytes, most: int, rejections: Rejections, *, lines: bool) 
         raise ValidationError("events", "must be at least one")
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """Events, or JSON texts or plain objects of which some are no events."""
 
     items: Sequence[Any]

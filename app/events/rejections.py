@@ -1,16 +1,21 @@
 """What a request brings and is not stored: the first rejections with their errors, the number of
-all of them by reason; and why the store refused a click event.
+all of them by reason; why the store refused a click event; and the times that events may carry: the
+hours a refit can still learn from, and not the future.
 """
 
 from bisect import insort
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from app.events.schema import TYPE_NAMES, Behaviour, Click, Conversion, Time
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.clicks import MOST_BEHAVIOURS, Refusal, StoreRefusal
 from app.strict_json import ValidationError
 
@@ -41,11 +46,11 @@ class Rejections:
 
     def __init__(self) -> None:
         self.shown: list[EventRejection] = []
-        self.counts: Counter[tuple[str, str]] = Counter()
+        self.counts: defaultdict[tuple[str, str], int] = defaultdict(int)
 
     def __len__(self) -> int:
         """Number of events that are not stored."""
-        return self.counts.total()
+        return sum(self.counts.values())
 
     def wants(self, index: int) -> bool:
         """Whether the rejection of this event would be shown."""
@@ -64,13 +69,13 @@ class Rejections:
 
     def content(self) -> dict[str, Any]:
         """The members of an answer that say what was rejected."""
-        by_reason: Counter[str] = Counter()
+        by_reason: defaultdict[str, int] = defaultdict(int)
         for (_, reason), number in self.counts.items():
             by_reason[reason] += number
         listed = [{"index": one.index, "error": one.error} for one in self.shown]
         return {
             "rejected": listed,
-            "rejected_total": by_reason.total(),
+            "rejected_total": len(self),
             "rejected_by_reason": dict(sorted(by_reason.items())),
         }
 
@@ -83,6 +88,94 @@ def shown(time: Time) -> float | str:
 def iso(seconds: float) -> str:
     """The moment in RFC 3339."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+_FIRST_SECOND = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+END_SECOND = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
+_LAST_SECOND = float(np.nextafter(END_SECOND, 0))
+
+
+class Untimely(ValueError):
+    """A well-formed event outside the open times; `reason` is late or future."""
+
+    def __init__(self, reason: str, error: str) -> None:
+        super().__init__(error)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTimes:
+    """From the beginning of `first_hour` to the second `latest`, both in epoch time."""
+
+    first_hour: int
+    latest: float
+
+    @classmethod
+    def at(cls, now: float, settings: Settings) -> Self:
+        """Open when it is `now`: the window before, and a little future for clocks that differ."""
+        return cls(_hour_of(now) - settings.window_hours, now + settings.future_seconds)
+
+    @classmethod
+    def since(cls, as_of: float | None, settings: Settings) -> Self:
+        """Open by the time of events: the window before the last refit, and all after it."""
+        if as_of is None:
+            return cls(_hour_of(_FIRST_SECOND), END_SECOND)
+        return cls(_hour_of(as_of) - settings.window_hours, END_SECOND)
+
+    def check(self, field: str, time: Time) -> float:
+        """Epoch seconds of a time that is not in the future; raises ValidationError or Untimely."""
+        seconds = time if isinstance(time, float) else time.timestamp()
+        if not _FIRST_SECOND <= seconds < END_SECOND:
+            raise ValidationError(field, "must be in the years 2000 to 2099", shown(time))
+        if seconds > self.latest:
+            raise Untimely("future", f"{field} = {shown(time)}: future, after {iso(self.latest)}")
+        return seconds
+
+    def hour(self, field: str, time: Time) -> int:
+        """The hour of an open time; Untimely if its hour is closed already."""
+        hour = int(self.check(field, time) // SECONDS_PER_HOUR)
+        if hour < self.first_hour:
+            raise self._late(field, time, 0.0)
+        return hour
+
+    def hours(self, seconds: NDArray[np.float64]) -> NDArray[np.int64] | None:
+        """The hours of times (n,) in epoch seconds; None unless `hour` takes each of them."""
+        latest = min(self.latest, _LAST_SECOND)
+        # A comparison with NaN is false: it must not be what lets a time pass.
+        in_time = seconds.min(initial=latest) >= _FIRST_SECOND
+        if not (in_time and seconds.max(initial=_FIRST_SECOND) <= latest):
+            return None
+        hours = np.floor_divide(seconds, SECONDS_PER_HOUR).astype(np.int64)
+        return hours if hours.min(initial=self.first_hour) >= self.first_hour else None
+
+    def hours_of_few(self, times: Sequence[Time]) -> list[int] | None:
+        """The same of few, in either form."""
+        seconds: list[float] = [
+            time if isinstance(time, float) else time.timestamp() for time in times
+        ]
+        first = max(_FIRST_SECOND, self.first_hour * SECONDS_PER_HOUR)
+        # Sorted, NaN would hide in the middle.
+        if not (first <= min(seconds) and max(seconds) <= min(self.latest, _LAST_SECOND)):
+            return None
+        try:
+            return [int(second // SECONDS_PER_HOUR) for second in seconds]
+        except ValueError:
+            return None
+
+    def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
+        """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
+        seconds = self.check(field, time)
+        if _hour_of(seconds + longer) < self.first_hour:
+            raise self._late(field, time, longer)
+        return seconds
+
+    def _late(self, field: str, time: Time, longer: float) -> Untimely:
+        first = iso(self.first_hour * SECONDS_PER_HOUR - longer)
+        return Untimely("late", f"{field} = {shown(time)}: late, the window begins at {first}")
+
+
+def _hour_of(seconds: float) -> int:
+    return int(seconds // SECONDS_PER_HOUR)
 
 
 ClickEvent = Click | Behaviour | Conversion

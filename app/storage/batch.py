@@ -1,9 +1,7 @@
 """What one request stores, gathered event by event into blocks, one per log."""
 
-import struct
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import repeat
+from itertools import compress, repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -34,8 +32,9 @@ from calibrators.fields.columns import end_to_end, unpack_fields
 
 _FEW: Final = 32
 """Up to so many events in columns are sooner added one by one, and can be joined."""
-_ZERO: Final = struct.pack("<d", 0.0)
-_ONE: Final = struct.pack("<d", 1.0)
+
+Row = tuple[str, float, float, float]
+"""Campaign, score, count, and what it adds to the positives."""
 
 
 class Cell(NamedTuple):
@@ -112,7 +111,22 @@ class EventBatch:
             columns.terms[len(columns.rows)] = terms
         if fields:
             columns.fields[len(columns.rows)] = fields
-        columns.append(campaign, score, count, positive)
+        columns.rows.append((campaign, score, count, positive))
+
+    def add_rows(self, target: str, hours: Sequence[int], rows: Sequence[Row]) -> None:
+        """Add events of one target that have neither ids nor terms nor fields; the same as `add` of
+        each. Raises ValueError on a score outside [0, 1]."""
+        for _, score, count, positive in rows:
+            if not 0.0 <= score <= 1.0:
+                raise ValueError(_complaint(score, count, positive))
+        self._size += len(rows)
+        for hour in dict.fromkeys(hours):
+            key = (ANY_SHARD, target, hour, True)
+            columns = self._columns.get(key)
+            if columns is None:
+                columns = self._columns[key] = _Columns()
+            one = hours.count(hour) == len(rows)
+            columns.rows += rows if one else compress(rows, map(hour.__eq__, hours))
 
     def add_columns(self, target: str, columns: EventColumns) -> None:
         """Add events of one target all at once; the same as `add` of each, but faster for many.
@@ -233,72 +247,54 @@ class _Columns:
     """Rows of one block while they are gathered; those of clicks come last."""
 
     __slots__ = (
-        "_click_rows",
-        "_click_scores",
-        "campaigns",
         "click_fields",
+        "click_rows",
         "click_terms",
-        "counts",
         "fields",
         "ids",
         "numbers",
-        "positives",
         "rows",
-        "scores",
         "terms",
     )
 
     def __init__(self) -> None:
         self.ids: dict[bytes, None] = {}
-        self.campaigns: dict[str, int] = {}
-        self.rows = array("L")
-        self.scores = array("d")
-        self.counts = array("d")
-        self.positives = array("d")
+        self.rows: list[Row] = []
+        self.click_rows: list[Row] = []
         self.numbers: list[int] = []
         self.terms: dict[int, Terms] = {}
         self.click_terms: dict[int, Terms] = {}
         self.fields: dict[int, FieldValues] = {}
         self.click_fields: dict[int, FieldValues] = {}
-        self._click_rows: list[int] = []
-        self._click_scores: list[float] = []
 
     def is_new(self, stored_id: bytes) -> bool:
         before = len(self.ids)
         self.ids[stored_id] = None
         return len(self.ids) > before
 
-    def append(self, campaign: str, score: float, count: float, positive: float) -> None:
-        self.rows.append(self.campaigns.setdefault(campaign, len(self.campaigns)))
-        self.scores.append(score)
-        self.counts.append(count)
-        self.positives.append(positive)
-
     def join(self, other: "_Columns") -> None:
         """Rows without clicks behind ours."""
-        first, numbers = len(self.rows), self.campaigns
-        places = [numbers.setdefault(name, len(numbers)) for name in other.campaigns]
-        self.rows.extend([places[row] for row in other.rows])
-        self.scores.extend(other.scores)
-        self.counts.extend(other.counts)
-        self.positives.extend(other.positives)
+        first = len(self.rows)
+        self.rows += other.rows
         self.ids |= other.ids
-        self.terms |= {first + row: terms for row, terms in other.terms.items()}
-        self.fields |= {first + row: fields for row, fields in other.fields.items()}
+        if other.terms:
+            self.terms |= {first + row: terms for row, terms in other.terms.items()}
+        if other.fields:
+            self.fields |= {first + row: fields for row, fields in other.fields.items()}
 
     def append_click(self, campaign: str, score: float, number: int) -> None:
-        self._click_rows.append(self.campaigns.setdefault(campaign, len(self.campaigns)))
-        self._click_scores.append(score)
+        self.click_rows.append((campaign, score, 0.0, 1.0))
         self.numbers.append(number)
 
     def block(self) -> PackedRows:
-        clicks = len(self.numbers)
+        campaigns, scores, counts, positives = zip(*self.rows, *self.click_rows, strict=True)
+        places = {name: place for place, name in enumerate(dict.fromkeys(campaigns))}
         return PackedRows(
-            tuple(self.campaigns),
-            _numbers([*self.rows, *self._click_rows]),
-            _values([*self.scores, *self._click_scores]),
-            _values(self.counts) + _ZERO * clicks,
-            _values(self.positives) + _ONE * clicks,
+            tuple(places),
+            _numbers([*map(places.__getitem__, campaigns)]),
+            _values(scores),
+            _values(counts),
+            _values(positives),
             # Most events have none: not a call for them.
             self._packed_terms() if self.terms or self.click_terms else b"",
             self._packed_fields() if self.fields or self.click_fields else b"",
@@ -322,18 +318,18 @@ class _Columns:
         """The entry, all rows of which have ids, with our clicks behind them."""
         names, rows, scores, counts, positives, terms, fields = entry.block
         places = {name: place for place, name in enumerate(names)}
-        numbers = [places.setdefault(name, len(places)) for name in self.campaigns]
-        clicks = len(self.numbers)
+        campaigns, *values = zip(*self.click_rows, strict=True)
+        numbers = [places.setdefault(name, len(places)) for name in campaigns]
+        before = len(rows) // NUMBER_BYTES
+        behind = [_values(column) for column in values]
         joined = PackedRows(
             tuple(places),
-            rows + _numbers([numbers[row] for row in self._click_rows]),
-            scores + _values(self._click_scores),
-            counts + _ZERO * clicks,
-            positives + _ONE * clicks,
-            joined_terms((len(rows) // NUMBER_BYTES, terms), self._click_terms()),
-            self._fields_behind(fields, len(rows) // NUMBER_BYTES)
-            if fields or self.click_fields
-            else b"",
+            rows + _numbers(numbers),
+            scores + behind[0],
+            counts + behind[1],
+            positives + behind[2],
+            joined_terms((before, terms), self._click_terms()),
+            self._fields_behind(fields, before) if fields or self.click_fields else b"",
         )
         return LogEntry(entry.log, entry.ids, joined, self.numbers)
 

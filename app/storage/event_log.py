@@ -14,7 +14,6 @@ import time
 from asyncio import Future, Task, gather, get_running_loop, sleep, to_thread
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, cycle
 from typing import Final, NamedTuple, Protocol
@@ -36,6 +35,7 @@ from app.storage.integrity.damage import is_damage
 from app.storage.keys import TargetHour
 from app.storage.redis.client import (
     AsyncStore,
+    HeldConnections,
     as_bytes,
     lua,
     reaching_the_store,
@@ -60,8 +60,7 @@ _SMALL: Final = 128
 _Arguments = list[str | bytes | int]
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(NamedTuple):
     """What became of the events of one batch: they add up to its length.
 
     Nothing is stored of an event that was refused.
@@ -98,9 +97,9 @@ class _Outcome(NamedTuple):
 class _Turn:
     """Batches of requests that are stored together, each with who waits for it."""
 
-    def __init__(self) -> None:
-        self.batch = EventBatch()
-        self.waiting: list[tuple[EventBatch, Future[Appended]]] = []
+    def __init__(self, waiting: Sequence[tuple[EventBatch, Future[Appended]]] = ()) -> None:
+        self.waiting = [*waiting]
+        self.batch = self.waiting[0][0] if waiting else EventBatch()
 
     def takes(self, batch: EventBatch) -> bool:
         """Whether there is room; of an id that stands in both, the store tells the second."""
@@ -120,18 +119,18 @@ class _Turn:
         self.waiting.append((batch, done))
         return done
 
-    def end(self, storing: "Task[Mapping[TargetHour, Set[bytes]]]") -> None:
-        """Tell all of them; `storing` found these ids to be duplicates."""
-        ended = StorageUnavailable("the service ended meanwhile")
-        error = ended if storing.cancelled() else storing.exception()
+    def end(self, found: Mapping[TargetHour, Set[bytes]]) -> None:
+        """Tell all of them that they are stored; these ids were duplicates."""
         for batch, done in self.waiting:
-            if done.done():  # nobody waits any more
-                continue
-            if error is not None:
-                done.set_exception(error)
-            else:
-                duplicates = batch.repeats + batch.ids_among(storing.result())
+            duplicates = batch.repeats + (batch.ids_among(found) if found else 0)
+            if not done.done():  # else nobody waits any more
                 done.set_result(Appended(len(batch) - duplicates, duplicates))
+
+    def fail(self, error: BaseException) -> None:
+        """Tell all of them that nothing is stored."""
+        for _, done in self.waiting:
+            if not done.done():
+                done.set_exception(error)
 
 
 class EventLog:
@@ -156,6 +155,7 @@ class EventLog:
     ) -> None:
         self._cluster = client if isinstance(client, AsyncClusterRedis) else None
         self._client = client if isinstance(client, redis.asyncio.Redis) else None
+        self._held = None if self._client is None else HeldConnections(self._client)
         self._wait = wait
         self._wait_milliseconds = int(wait_seconds * 1000)
         self._ttl_seconds = ttl_seconds
@@ -185,15 +185,26 @@ class EventLog:
         _check_key(idempotency_key)
         if not len(batch):
             return Appended(0, 0)
-        if idempotency_key is None and self._is_small(batch):
-            turn = self._open_turn(batch)
-            try:
-                return await turn.add(batch)
-            except StorageUnavailable as error:
-                # Nothing is stored, and what is damaged may be of another request.
-                if len(turn.waiting) == 1 or not is_damage(error.__cause__):
-                    raise
+        if idempotency_key is None and self.is_joined(batch):
+            return await self.join(batch)
         return await self._stored_alone(batch, idempotency_key, fingerprint)
+
+    def is_joined(self, batch: EventBatch) -> bool:
+        """Whether a batch without an idempotency key is stored together with others of its turn."""
+        return self._cluster is None and 0 < len(batch) <= _SMALL and batch.may_be_joined
+
+    def join(self, batch: EventBatch) -> "Future[Appended]":
+        """What `append` gives for such a batch; it is handed over at once."""
+        turn = self._turn
+        if turn is None or not turn.takes(batch):
+            turn = self._turn = _Turn()
+            self._begin(turn)
+        return turn.add(batch)
+
+    def _begin(self, turn: _Turn) -> None:
+        storing = get_running_loop().create_task(self._store(turn))
+        self._storing.add(storing)
+        storing.add_done_callback(partial(self._end, turn))
 
     async def _stored_alone(self, batch: EventBatch, key: str | None, fingerprint: str) -> Appended:
         request = partial(self._request, key=key, fingerprint=fingerprint)
@@ -215,18 +226,6 @@ class EventLog:
             duplicates += part.events - len(outcome.refused) if replayed else outcome.duplicates
         return Appended(len(batch) - duplicates - len(refusals), duplicates, refusals)
 
-    def _is_small(self, batch: EventBatch) -> bool:
-        return self._cluster is None and len(batch) <= _SMALL and batch.may_be_joined
-
-    def _open_turn(self, batch: EventBatch) -> _Turn:
-        turn = self._turn
-        if turn is None or not turn.takes(batch):
-            turn = self._turn = _Turn()
-            storing = get_running_loop().create_task(self._store(turn))
-            self._storing.add(storing)
-            storing.add_done_callback(partial(self._end, turn))
-        return turn
-
     async def _store(self, turn: _Turn) -> Mapping[TargetHour, Set[bytes]]:
         """Stores what has come until the task's first step, after those that were before it in the
         loop; returns the ids that are duplicates."""
@@ -244,7 +243,16 @@ class EventLog:
         self._storing.discard(storing)
         if self._turn is turn:
             self._turn = None
-        turn.end(storing)
+        error = StorageUnavailable("the service ended meanwhile")
+        failed = error if storing.cancelled() else storing.exception()
+        if failed is None:
+            turn.end(storing.result())
+        elif len(turn.waiting) > 1 and is_damage(failed.__cause__):
+            # Nothing is stored, and what is damaged may be of another request.
+            for alone in turn.waiting:
+                self._begin(_Turn([alone]))
+        else:
+            turn.fail(failed)
 
     def _parts(self, batch: EventBatch, key: str | None) -> list[_Part]:
         """On one server all of it; in a cluster by shard, first the one of the key."""
@@ -269,7 +277,7 @@ class EventLog:
         """So that Redis need not look for each id of later requests among the packed ones."""
 
         async def read(client: redis.asyncio.Redis) -> list[bytes | None]:
-            found = await client.hmget(log.packed_ids, ["made", "filter"])
+            found = await client.hmget(log.packed_ids, ["made", "bloom"])
             return [None if one is None else as_bytes(one) for one in found]
 
         # What was to be stored is stored, whatever becomes of this.
@@ -298,11 +306,15 @@ class EventLog:
             except ResponseError as error:
                 if refuses_writes(error):
                     await self._client.connection_pool.disconnect(inuse_connections=False)
+                    if self._held is not None:
+                        await self._held.drop()
                 raise
 
     async def _run(
         self, probe: str, names: list[str], arguments: _Arguments, client: redis.asyncio.Redis
     ) -> _Outcome:
+        if self._held is not None and client is self._client:
+            return _Outcome(*await self._held.run_script(self._append, names, arguments))
         return _Outcome(*await self._append(names, arguments, client))
 
     async def _replicated(
@@ -353,7 +365,7 @@ class EventLog:
             of = _keys_of(log)
             names += of.names
             arguments += (of.member, encode_block(block, of.checksum))
-            hashes = hash_ids(ids)
+            hashes = hash_ids(ids) if ids else []
             arguments += (_packed(clicks), pack_hashes(hashes)) if ids or clicks else (b"", b"")
             if ids:
                 names.append(of.ids)

@@ -24,9 +24,9 @@ from typing import NamedTuple, Self
 import orjson
 import redis.asyncio
 
-from app.events.admission import Admission, OpenTimes
+from app.events.admission import Admission
 from app.events.reading import read_events
-from app.events.rejections import Rejections
+from app.events.rejections import OpenTimes, Rejections
 from app.settings import load_settings
 from app.storage import EventLog, open_async_redis
 from benchmarks.figures import Figure, Table

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from app.columns.events import EventAdmission, read_events
-from app.events.admission import Admission, OpenTimes
+from app.events.admission import Admission
 from app.events.reading import Parsed
+from app.events.rejections import OpenTimes
 from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
 from app.strict_json import ValidationError

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from app.events.admission import Admission, OpenTimes, Untimely
+from app.events.admission import Admission
+from app.events.rejections import OpenTimes, Untimely
 from app.events.schema import Behaviour, Click, Conversion
 from app.settings import Settings
 from app.storage.blocks import decode_conversions

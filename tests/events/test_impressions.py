@@ -1,5 +1,6 @@
 """Impressions admitted all at once: the same as one by one, with the same words for the others."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from unittest.mock import patch
 
@@ -8,8 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.events import admission
-from app.events.admission import Admission, OpenTimes, columns_of
+from app.events.admission import Admission, columns_of
 from app.events.reading import Parsed
+from app.events.rejections import OpenTimes
 from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
 from calibrators.arms import ARMS
@@ -73,24 +75,28 @@ requests = st.lists(good | clicks | outcomes) | st.lists(good | mixed | clicks)
 
 
 def admitted(events, few, settings=SETTINGS):
-    """What comes of the events where up to `few` are admitted one by one."""
+    """What comes of the events where up to `few` are too few for arrays; None for one by one."""
     found = Admission(settings, TIMES)
-    with patch.object(admission, "FEW", few):
+    if few is None:
+        found._admit_few = found._admit_many = lambda impressions: False
+    with patch.object(admission, "FEW", few or 0):
         list(found.admit_all(Parsed(range(len(events)), events)))
     return (
         found.rejections.shown,
-        +found.admitted,
+        +Counter(found.admitted),
         len(found.batch),
         found.batch.repeats,
         found.batch,
     )
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @given(requests)
 @example([Impression("a", NOW, {"click": 0.5}, "1"), Impression("b", NOW, {"click": 0.5})])
-def test_all_at_once_is_the_same_as_one_by_one(events):
-    *fast, fast_batch = admitted(events, few=0)
-    *slow, slow_batch = admitted(events, few=len(events))
+@example([Impression("a", NOW - hours * 3600, {"click": 0.5}) for hours in (0, 2, 1, 0, 2)])
+def test_all_at_once_is_the_same_as_one_by_one(few, events):
+    *fast, fast_batch = admitted(events, few)
+    *slow, slow_batch = admitted(events, None)
 
     assert fast == slow
     assert rows_by_log(fast_batch) == rows_by_log(slow_batch)
@@ -102,6 +108,7 @@ def test_good_impressions_are_taken_all_at_once(events):
     columns = columns_of(events, SETTINGS, TIMES)
 
     assert sum(map(len, columns)) == len(events)
+    assert Admission(SETTINGS, TIMES)._admit_few(events)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +133,9 @@ def test_one_bad_impression_leaves_all_to_the_slow_way(bad):
     fine = [Impression("a", NOW, {"click": 0.5}), Impression("a", NOW, {"click": 0.5}, "1")]
 
     assert columns_of([*fine, bad], SETTINGS, TIMES) is None
+    found = Admission(SETTINGS, TIMES)
+    assert not found._admit_few([*fine, bad])
+    assert not found.batch
 
 
 def test_where_click_is_no_target_no_impression_is_taken():

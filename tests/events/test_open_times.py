@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.events.admission import OpenTimes, Untimely
+from app.events.rejections import OpenTimes, Untimely
 from app.settings import Settings
 from app.strict_json import ValidationError
 

@@ -1067,6 +1067,58 @@ _ACCESS = (
     ),
 )
 
+_PENDING = (
+    Mutant(
+        "pending-never-counted-down",
+        "        self._shedder.in_flight -= 1\n        try:\n            answer = pending",
+        "        try:\n            answer = pending",
+        "api/test_pending_answers.py",
+    ),
+    Mutant(
+        "pending-of-a-body-that-is-announced-to-be-large",
+        '_announced(cycle.scope["headers"]) < below',
+        "below > 0",
+        "api/test_bodies.py",
+    ),
+    Mutant(
+        "pending-not-kept-when-the-caller-has-gone",
+        "            answer = pending.answer(awaited)\n            if not (",
+        "            if self.transport.is_closing():\n                return\n"
+        "            answer = pending.answer(awaited)\n            if not (",
+        "api/test_pending_answers.py",
+    ),
+    Mutant(
+        "few-impressions-of-unknown-targets",
+        "{*chain.from_iterable(scores)} <= self._known and",
+        "True and",
+        "events/test_impressions.py",
+    ),
+    Mutant(
+        "rows-of-another-hour",
+        "rows if one else compress(rows, map(hour.__eq__, hours))",
+        "rows if one or True else ()",
+        "events/test_impressions.py",
+    ),
+    Mutant(
+        "damage-of-another-request-fails-all",
+        "elif len(turn.waiting) > 1 and is_damage(failed.__cause__):",
+        "elif len(turn.waiting) > 99 and is_damage(failed.__cause__):",
+        "storage/test_joined_requests.py",
+    ),
+    Mutant(
+        "held-connection-kept-after-a-time-out",
+        "        except BaseException:\n            await self._release(",
+        "        except ResponseError:\n            await self._release(",
+        "storage/test_held_connections.py",
+    ),
+    Mutant(
+        "held-connection-not-looked-at",
+        "if not connection.is_connected or await connection.can_read():",
+        "if not connection.is_connected:",
+        "storage/test_held_connections.py",
+    ),
+)
+
 MUTANTS = (
     *_ACCESS,
     *_CALIBRATORS,
@@ -1079,5 +1131,6 @@ MUTANTS = (
     *_WORKER,
     *_CLICK_LOG,
     *_API,
+    *_PENDING,
     *_CLIENT,
 )

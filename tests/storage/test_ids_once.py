@@ -12,8 +12,9 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.events.admission import Admission, OpenTimes
+from app.events.admission import Admission
 from app.events.reading import Parsed
+from app.events.rejections import OpenTimes
 from app.events.schema import Impression
 from app.settings import Settings
 from app.storage import BinsStore, EventLog, open_async_redis, open_redis

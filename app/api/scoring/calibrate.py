@@ -77,6 +77,7 @@ from app.api.scoring.requests import (
     read_head,
     read_prompt,
 )
+from app.api.shedding import PATIENCE
 from app.api.snapshot import Snapshot
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
@@ -433,7 +434,7 @@ def _response(
     return _json(probabilities, levels, arms, snapshot, parts, **more)
 
 
-PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW))
+PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW), patience=PATIENCE)
 
 
 def _by_arm(

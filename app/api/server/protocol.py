@@ -26,9 +26,10 @@ A test holds the source of all this to a digest: read it again when that changes
 """
 
 import re
-from asyncio import Transport
-from collections.abc import Collection, Sequence
+from asyncio import Future, Transport
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fcntl import ioctl
+from functools import partial
 from http import HTTPStatus
 from struct import unpack
 from termios import TIOCOUTQ
@@ -41,7 +42,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.api.hot_path import PlainResponse
+from app.api.hot_path import PendingAnswer, PlainResponse
 from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
 from app.api.server.connections import (
@@ -53,7 +54,7 @@ from app.api.server.connections import (
 )
 from app.settings import Settings
 
-_NO_PATHS: Final[frozenset[str]] = frozenset()
+_NO_PATHS: Final[Mapping[str, int]] = {}
 _CLOSE: Final = (b"connection", b"close")
 
 
@@ -64,15 +65,16 @@ def _never(path: str) -> bool:
 class Prompt(Protocol):
     """What such an application has besides its ASGI call."""
 
-    prompt_paths: Collection[str]
+    prompt_paths: Mapping[str, int]
+    """With bodies of fewer than so many bytes."""
     prompt_bytes: int
     """Requests of at most so many bytes, head and body, never have to wait."""
 
     def may_refuse(self, path: str) -> bool:
         """Whether to ask for the prompt answer of another path, too, which may be a refusal."""
 
-    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | None:
-        """The answer to a whole request, without a wait; None to be called as ASGI has it."""
+    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | PendingAnswer | None:
+        """The answer to a whole request, now or later; None to be called as ASGI has it."""
 
 
 _TIMEOUT: Final = Problem(
@@ -165,6 +167,14 @@ def _in_kernel(transport: Transport) -> int:
         return 0
 
 
+def _announced(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """Bytes of the body, as far as the head says: 0 of one in chunks."""
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value)
+    return 0
+
+
 MOST_HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 64
@@ -212,7 +222,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._prompt_paths: Collection[str] = getattr(self.app, "prompt_paths", _NO_PATHS)
+        self._prompt_paths: Mapping[str, int] = getattr(self.app, "prompt_paths", _NO_PATHS)
         self._prompt = cast(Prompt, self.app)
         self._may_refuse = getattr(self.app, "may_refuse", _never)
 
@@ -318,6 +328,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self._run_held()
             return
         self._held = None
+        if isinstance(answer, PendingAnswer):
+            self._answer_later(answer, cycle, partial(self._answer_first, cycle, data, body))
+        else:
+            self._answer_first(cycle, data, body, answer)
+
+    def _answer_first(
+        self, cycle: RequestResponseCycle, data: bytes, body: bytes, answer: PlainResponse
+    ) -> None:
+        """Answers a request whose head may come again."""
         self._write(cycle, answer)
         if answer.status == HTTPStatus.OK and cycle.keep_alive and self._heads_left:
             self._heads_left -= 1
@@ -336,8 +355,36 @@ class BoundedProtocol(HttpToolsProtocol):
             return False
         # The reaper takes another scope for progress.
         self.scope = cycle.scope = cast(Any, request[0])
-        self._write(cycle, answer)
+        if isinstance(answer, PendingAnswer):
+            cycle.response_started = cycle.response_complete = False
+            self._answer_later(answer, cycle, partial(self._answer_again, cycle))
+        else:
+            self._write(cycle, answer)
         return True
+
+    def _answer_again(self, cycle: RequestResponseCycle, answer: PlainResponse) -> None:
+        self._write(cycle, answer)
+        self.on_response_complete()
+
+    def _answer_later(
+        self,
+        pending: PendingAnswer,
+        cycle: RequestResponseCycle,
+        answer_with: Callable[[PlainResponse], None],
+    ) -> None:
+        """Has the request of the cycle answered once the answer is there."""
+
+        def finish(awaited: Future[Any]) -> None:
+            self.tasks.discard(cast(Any, pending.awaited))
+            if awaited.cancelled():
+                return
+            answer = pending.answer(awaited)
+            if not (cycle.disconnected or self.transport.is_closing()):
+                answer_with(answer)
+
+        # The server waits for these before it ends.
+        self.tasks.add(cast(Any, pending.awaited))
+        pending.awaited.add_done_callback(finish)
 
     @property
     def _is_idle(self) -> bool:
@@ -351,12 +398,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         path = cycle.scope["path"]
-        hold = (
-            cycle.more_body
-            and (path in self._prompt_paths or self._may_refuse(path))
-            and not cycle.waiting_for_100_continue
-        )
-        if hold:
+        below = self._prompt_paths.get(path, 0)
+        if self._may_refuse(path):
+            below = max(below, MOST_HEAD_BYTES)
+        is_awaited = cycle.more_body and not cycle.waiting_for_100_continue
+        if is_awaited and _announced(cycle.scope["headers"]) < below:
             self._held = cycle
         else:
             super()._start_asgi_task(cycle, app)

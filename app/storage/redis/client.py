@@ -7,7 +7,7 @@ is an atomic step that Redis runs as a whole.
 
 import os
 import re
-from asyncio import Lock, sleep, to_thread
+from asyncio import Lock, sleep, timeout, to_thread
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -22,8 +22,9 @@ import redis.asyncio
 from redis.asyncio.connection import RedisSSLContext, SSLConnection
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.commands.core import AsyncScript
 from redis.connection import HiredisRespSerializer
-from redis.exceptions import ReadOnlyError, RedisError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError
 from redis.retry import Retry
 
 from app.storage import keys
@@ -183,6 +184,9 @@ def _packing(
         _serializer = HiredisRespSerializer()
 
         def pack_command(self, *arguments: Any) -> list[bytes]:
+            if arguments[0] == "EVALSHA":
+                # One word, and nothing among its arguments that has to be converted.
+                return [hiredis.pack_command(arguments)]
             packed: list[bytes] = self._serializer.pack(*arguments)
             return packed
 
@@ -204,6 +208,67 @@ async def _packed_in_pieces(arguments: Sequence[Any]) -> list[bytes]:
         pieces.append(packed[packed.index(b"\n") + 1 :])
         await sleep(0)
     return pieces
+
+
+_HELD: Final = 4
+
+
+class HeldConnections:
+    """Commands of one client on a few connections that stay out of its pool meanwhile: taking one
+    out, giving it back, and a clock for each step cost more than a small command.
+
+    Each command has the client's time-out, as a whole. For one event loop.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis) -> None:
+        self._pool = client.connection_pool
+        self._seconds: float = self._pool.connection_kwargs["socket_timeout"]
+        self._idle: list[redis.asyncio.connection.AbstractConnection] = []
+
+    async def run(self, *command: Any) -> Any:
+        """The reply; raises as the client does."""
+        connection = self._idle.pop() if self._idle else await self._taken()
+        connection.socket_timeout = None
+        try:
+            async with timeout(self._seconds):
+                if not connection.is_connected or await connection.can_read():
+                    # The server has closed it, or is about to.
+                    await self._pool.ensure_connection(connection)
+                await connection.send_command(*command)
+                reply = await connection.read_response()
+        except BaseException:
+            await self._release(connection)
+            raise
+        if len(self._idle) < _HELD:
+            self._idle.append(connection)
+        else:
+            await self._release(connection)
+        return reply
+
+    async def run_script(
+        self, script: AsyncScript, names: Sequence[str], arguments: Sequence[str | bytes | int]
+    ) -> Any:
+        """The same of a Lua script with these keys."""
+        command = ("EVALSHA", script.sha, len(names), *names, *arguments)
+        try:
+            return await self.run(*command)
+        except NoScriptError:
+            await self.run("SCRIPT LOAD", script.script)
+            return await self.run(*command)
+
+    async def drop(self) -> None:
+        """Have every command from now on look its server up by name."""
+        while self._idle:
+            connection = self._idle.pop()
+            await connection.disconnect()
+            await self._release(connection)
+
+    async def _taken(self) -> redis.asyncio.connection.AbstractConnection:
+        return await self._pool.get_connection()  # type: ignore[no-untyped-call,no-any-return]
+
+    async def _release(self, connection: redis.asyncio.connection.AbstractConnection) -> None:
+        connection.socket_timeout = self._seconds
+        await self._pool.release(connection)
 
 
 def _options(timeout_seconds: float) -> dict[str, Any]:

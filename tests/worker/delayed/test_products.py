@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from app.click_log import ClickLog, ClosedClick
-from app.events.admission import Admission, OpenTimes
+from app.events.admission import Admission
 from app.events.products import ProductTrials
 from app.events.reading import Parsed
+from app.events.rejections import OpenTimes
 from app.events.schema import Impression, TargetOutcome
 from app.storage.blocks import StoredConversion
 from calibrators import Atlas

@@ -1,0 +1,141 @@
+"""Commands on connections that stay out of the pool: the same replies and errors, nothing lost."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis.asyncio
+from redis.commands.core import AsyncScript
+from redis.exceptions import RedisError, ResponseError
+
+from app.storage import EmbeddedRedis, open_async_redis
+from app.storage.redis.client import _HELD, INGEST_CONNECTIONS, HeldConnections
+
+TIMEOUT = 0.5
+
+
+@pytest.fixture
+def server(redis_binary: Path, tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    """A server of the test's own."""
+    with EmbeddedRedis(tmp_path, redis_binary) as running:
+        yield running
+
+
+def in_use(client: redis.asyncio.Redis) -> int:
+    return len(client.connection_pool._in_use_connections)
+
+
+def client_of(url: str, timeout: float = 20.0) -> redis.asyncio.Redis:
+    client = open_async_redis(url, timeout)
+    assert isinstance(client, redis.asyncio.Redis)
+    return client
+
+
+def test_many_at_a_time_are_answered_each_and_few_stay_out(redis_url: str) -> None:
+    async def run() -> None:
+        async with client_of(redis_url) as client:
+            held = HeldConnections(client)
+            texts = [f"{number}" for number in range(5 * INGEST_CONNECTIONS)]
+
+            replies = await asyncio.gather(*(held.run("ECHO", text) for text in texts))
+
+            assert replies == [text.encode() for text in texts]
+            assert in_use(client) == _HELD
+            assert await client.ping()
+
+    asyncio.run(run())
+
+
+def test_an_error_reply_is_raised_and_the_connection_goes_on(redis_url: str) -> None:
+    async def run() -> None:
+        async with client_of(redis_url) as client:
+            held = HeldConnections(client)
+            number = await held.run("CLIENT", "ID")
+            with pytest.raises(ResponseError):
+                await held.run("NO-SUCH-COMMAND")
+
+            assert in_use(client) == 0
+            assert await held.run("CLIENT", "ID") == number
+
+    asyncio.run(run())
+
+
+def test_a_script_that_the_server_has_forgotten_is_sent_again(redis_url: str) -> None:
+    async def run() -> None:
+        async with client_of(redis_url) as client:
+            held = HeldConnections(client)
+            script = AsyncScript(client, "return {KEYS[1], ARGV[1], ARGV[2]}")
+            for _ in range(2):
+                await client.script_flush()
+                reply = await held.run_script(script, ["ключ"], [b"\x00\xff", 7])
+                assert reply == ["ключ".encode(), b"\x00\xff", b"7"]
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_the_server_has_closed_is_opened_anew(redis_url: str) -> None:
+    async def run() -> None:
+        async with client_of(redis_url) as client:
+            held = HeldConnections(client)
+            number = await held.run("CLIENT", "ID")
+            await client.client_kill_filter(_id=str(number), skipme=False)
+            # Until the end of it has come here.
+            while not await held._idle[0].can_read():
+                await asyncio.sleep(0.001)
+
+            assert await held.run("CLIENT", "ID") != number
+
+    asyncio.run(run())
+
+
+def test_dropped_they_are_looked_up_anew(redis_url: str) -> None:
+    async def run() -> None:
+        async with client_of(redis_url) as client:
+            held = HeldConnections(client)
+            number = await held.run("CLIENT", "ID")
+
+            await held.drop()
+
+            assert in_use(client) == 0
+            assert await held.run("CLIENT", "ID") != number
+
+    asyncio.run(run())
+
+
+def test_no_reply_is_read_by_the_command_after_a_time_out(server: EmbeddedRedis) -> None:
+    """Of one that is given up, too."""
+
+    async def run() -> None:
+        assert server.process_id is not None
+        async with client_of(server.url, TIMEOUT) as client:
+            held = HeldConnections(client)
+            os.kill(server.process_id, signal.SIGSTOP)
+            try:
+                with pytest.raises((RedisError, TimeoutError)):
+                    await held.run("ECHO", "late")
+                given_up = asyncio.create_task(held.run("ECHO", "given up"))
+                await asyncio.sleep(TIMEOUT / 10)
+                given_up.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await given_up
+            finally:
+                os.kill(server.process_id, signal.SIGCONT)
+            async with asyncio.timeout(60):
+                while True:
+                    try:
+                        assert await held.run("ECHO", "new") == b"new"
+                        break
+                    except (RedisError, TimeoutError):
+                        continue
+            assert in_use(client) == 1
+            # The pool's own commands have the time-out of each step again.
+            assert all(one.socket_timeout == TIMEOUT for one in _available(client))
+
+    asyncio.run(run())
+
+
+def _available(client: redis.asyncio.Redis) -> list[redis.asyncio.connection.AbstractConnection]:
+    return list(client.connection_pool._available_connections)
