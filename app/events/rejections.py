@@ -69,6 +69,8 @@ class Rejections:
 
     def content(self) -> dict[str, Any]:
         """The members of an answer that say what was rejected."""
+        if not self.counts:
+            return {"rejected": [], "rejected_total": 0, "rejected_by_reason": {}}
         by_reason: defaultdict[str, int] = defaultdict(int)
         for (_, reason), number in self.counts.items():
             by_reason[reason] += number
@@ -150,17 +152,16 @@ class OpenTimes:
 
     def hours_of_few(self, times: Sequence[Time]) -> list[int] | None:
         """The same of few, in either form."""
-        seconds: list[float] = [
-            time if isinstance(time, float) else time.timestamp() for time in times
-        ]
-        first = max(_FIRST_SECOND, self.first_hour * SECONDS_PER_HOUR)
-        # Sorted, NaN would hide in the middle.
-        if not (first <= min(seconds) and max(seconds) <= min(self.latest, _LAST_SECOND)):
-            return None
+        seconds: Sequence[Any] = times
         try:
-            return [int(second // SECONDS_PER_HOUR) for second in seconds]
+            hours = [int(second // SECONDS_PER_HOUR) for second in seconds]
+        except TypeError:
+            return self.hours_of_few([t if isinstance(t, float) else t.timestamp() for t in times])
         except ValueError:
-            return None
+            return None  # NaN, which a comparison may overlook
+        first = max(_FIRST_SECOND, self.first_hour * SECONDS_PER_HOUR)
+        latest = min(self.latest, _LAST_SECOND)
+        return hours if first <= min(seconds) and max(seconds) <= latest else None
 
     def seconds(self, field: str, time: Time, longer: float = 0.0) -> float:
         """Epoch seconds of an open time; Untimely if its hour, plus `longer`, is closed already."""
