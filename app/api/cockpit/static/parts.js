@@ -7,8 +7,8 @@ const known = (value) => value !== null && value !== undefined && Number.isFinit
 export const number = (value, digits = 3) => (known(value) ? value.toFixed(digits) : MISSING);
 export const count = (value) => (known(value) ? Math.round(value).toLocaleString("en") : MISSING);
 export const percent = (value, digits = 1) =>
-  known(value) ? `${(100 * value).toFixed(digits)} %` : MISSING;
-export const rate = (value) => (known(value) ? `${Number((100 * value).toPrecision(3))} %` : MISSING);
+  known(value) ? `${(100 * value).toFixed(digits)}\u00a0%` : MISSING;
+export const rate = (value) => (known(value) ? `${Number((100 * value).toPrecision(3))}\u00a0%` : MISSING);
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 export const moment = (seconds) =>
   known(seconds) ? new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ") : MISSING;
