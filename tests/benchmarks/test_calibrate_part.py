@@ -1,9 +1,11 @@
 """The part on calibration over HTTP: its rows, its ratios, and the peers that are not there."""
 
+from pathlib import Path
+
 import pytest
 
-from benchmarks.figures import Figure, Table
-from benchmarks.http import calibrate
+from benchmarks.figures import Figure, Table, middle
+from benchmarks.http import calibrate, languages
 from benchmarks.http.bodies import FORMS
 from benchmarks.http.calibrate_ratios import ECHOES, NAIVE
 from benchmarks.http.load import Rounds
@@ -50,3 +52,15 @@ def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
     ratios = calibrate.ratios(rows)
     assert ratios["LitServe over sirocco, its best setting"] == {"batch of 100": 16.0}
     assert ratios["predictions/s of a core, columns"] == {"batch of 100": 2e6}
+
+
+@pytest.mark.skipif(not Path("/usr/sbin/nginx").exists(), reason="install nginx-light")
+def test_languages_are_asked_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languages, "CAMPAIGNS", 5)
+    monkeypatch.setattr(languages, "BODIES", 2)
+
+    table = languages.measure(rounds=1)
+
+    assert set(table) == {"sirocco", *ECHOES, "nginx, fixed text"}
+    assert table["sirocco"]["over sirocco"] == 1
+    assert all(middle(row["a score, us"]) > 0 for row in table.values())
