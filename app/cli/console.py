@@ -1,5 +1,6 @@
 """Where a command writes: results to stdout, progress, notes and errors to stderr."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -18,18 +19,28 @@ from app.errors import Advance
 from app.log_lines import LoggedOutput, is_json
 
 Reached = Callable[..., None]
+CLOSED_PIPE = 141
+"""What a shell says of a program that SIGPIPE ended: nobody reads on, which is no failure."""
+
+
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        try:
+            super().on_broken_pipe()
+        except SystemExit:
+            sys.exit(CLOSED_PIPE)
 
 
 def results() -> Console:
     """The console of tables and answers."""
-    return Console(highlight=False)
+    return _Output(highlight=False)
 
 
 def messages() -> Console:
     """The console of progress, notes and errors: stderr, or the log where that is of JSON."""
     if is_json():
         return Console(file=LoggedOutput(), highlight=False)  # type: ignore[arg-type]
-    return Console(stderr=True, highlight=False)
+    return _Output(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:

@@ -4,6 +4,7 @@ A subcommand's module is imported when it is called, and what its work needs whe
 neither a help text nor a process that serves waits for what only an evaluation needs.
 """
 
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -16,10 +17,10 @@ from typer.main import get_command_from_info, get_group_from_info
 from typer.models import CommandInfo, TyperInfo
 
 from app.cli.checkout import in_checkout, research
-from app.cli.signals import end_with, terminated_like_ctrl_c
+from app.cli.signals import Terminated, end_with, terminated_like_ctrl_c
 from app.errors import FAILED, CommandError
 
-INTERRUPTED = 130
+_SIGNALLED = 128
 
 
 class CommandEntry(NamedTuple):
@@ -208,6 +209,13 @@ class LazyGroup(TyperGroup):
         super().format_help(ctx, formatter)
         self.commands = loaded
 
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; a signal that ends it is told by the exit code, as a shell would."""
+        try:
+            return super().invoke(ctx)
+        except Terminated as error:
+            raise typer.Exit(_SIGNALLED + error.number) from error
+
 
 application = typer.Typer(
     name="sirocco",
@@ -265,8 +273,8 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _print_error(CommandError(f"{where}{error.strerror or error}"))
         sys.exit(FAILED)
-    except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+    except KeyboardInterrupt as error:
+        sys.exit(_SIGNALLED + getattr(error, "number", signal.SIGINT))
 
 
 def _print_error(error: CommandError) -> None:

@@ -1,8 +1,8 @@
 """What signals do to a command and to its child processes.
 
-SIGTERM ends a command as Ctrl-C does: every `with` block is left, every child is stopped. A child
-ends when the process that started it is gone, however that one ended. SIGHUP asks a service for a
-reload, unless it tells that the terminal is gone.
+SIGTERM and SIGHUP end a command as Ctrl-C does: every `with` block is left, every child is stopped.
+A child ends when the process that started it is gone, however that one ended. SIGHUP asks a service
+for a reload, unless it tells that the terminal is gone.
 """
 
 import ctypes
@@ -28,21 +28,38 @@ def end_with(parent: int) -> None:
         raise SystemExit(0)
 
 
+class Terminated(KeyboardInterrupt):
+    """The signal that ended the command, where it was not Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
 @contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Inside, SIGTERM raises KeyboardInterrupt in the main thread."""
+    """Inside, SIGTERM and SIGHUP raise Terminated in the main thread; under nohup SIGHUP does not."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if not _is_ignored(each)]
+    before = {number: signal.signal(number, _interrupt) for number in ends}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _is_ignored(number: int) -> bool:
+    return signal.getsignal(number) == signal.SIG_IGN
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+    if number == signal.SIGHUP:
+        # A shell and the kernel may both tell of one end: the second must not cut the first short.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise Terminated(number)
 
 
 class Reload:

@@ -56,6 +56,19 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Start
     assert process.returncode == 0
 
 
+def test_a_demo_that_is_cut_short_has_not_succeeded(
+    called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C before the table is printed is no end that a script may take for one."""
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("app.cli.serving.demo.private_service", interrupted)
+
+    assert called("demo", *SMALL, "--no-picture").returncode == 130
+
+
 def test_a_demo_shorter_than_its_window_is_refused(called: Sirocco) -> None:
     run = called("demo", "--hours", "6")
 

@@ -1,12 +1,20 @@
 """What a stranger reads: help that teaches, errors of one sentence."""
 
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
 import pytest
 import typer
 
 from app.cli.main import application
+from app.cli.signals import Terminated, terminated_like_ctrl_c
 from app.errors import typed_command
-from tests.command_line.conftest import Sirocco
+from tests.command_line.conftest import COMMAND, Sirocco
 
+TRAFFIC = ("--campaigns", "10", "--events-per-second", "1")
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
 
 
@@ -111,3 +119,60 @@ def test_a_report_shows_no_login_of_a_store(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
     assert typed_command() == "sirocco evaluate s3://bucket/log --json"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_exit_code_names_the_signal(
+    number: int, called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each ends the command in order: what it has begun is cleared away."""
+    cleared = []
+
+    def size() -> None:
+        try:
+            signal.raise_signal(number)
+        finally:
+            cleared.append(True)
+
+    # The tests may run under nohup.
+    before = signal.signal(number, signal.default_int_handler)
+    monkeypatch.setattr("app.cli.run.size", size)
+
+    run = called("size")
+    signal.signal(number, before)
+
+    assert (run.returncode, cleared) == (128 + number, [True])
+
+
+def test_a_second_sighup_does_not_cut_the_end_short() -> None:
+    """A shell and the kernel may both tell of one end."""
+    ended, before = [], signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    def closed_twice() -> None:
+        with terminated_like_ctrl_c():
+            try:
+                signal.raise_signal(signal.SIGHUP)
+            finally:
+                signal.raise_signal(signal.SIGHUP)
+                ended.append(True)
+
+    with pytest.raises(Terminated):
+        closed_twice()
+    signal.signal(signal.SIGHUP, before)
+
+    assert ended == [True]
+
+
+@pytest.mark.parametrize("closed", ["stdout", "stderr"])
+def test_who_reads_no_further_is_no_failure(
+    closed: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """`| head` and the like: the exit code that a shell gives whom SIGPIPE has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    arguments = {"stdout": ("size", *TRAFFIC), "stderr": ("evaluate", "x.csv")}
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: writer}
+    run = subprocess.run([*COMMAND, *arguments[closed]], cwd=tmp_path, env=environment, **streams)
+    os.close(writer)
+
+    assert (run.returncode, run.stdout or b"", run.stderr or b"") == (141, b"", b"")

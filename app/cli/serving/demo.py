@@ -47,19 +47,16 @@ def run_demo(given: DemoOptions) -> None:
     check_picture(picture)
     platform = _platform(given, time.time() if given.start is None else given.start)
     port = documented_port_or_another() if given.stay else None
-    try:
-        with private_service({**fit, **of_immediate(_TARGET)}, port) as service:
-            scored = _play(
-                service.url, platform, given.hours, settings.window_hours, calibrator,
-                quiet=given.json,
-            )  # fmt: skip
-            how = after(learnt_hours(settings, calibrator))
-            name = f"{given.campaigns} synthetic campaigns"
-            report_scorecards(scored, name, how, picture=picture, as_json=given.json)
-            if given.stay:
-                _stay_up(service)
-    except KeyboardInterrupt:
-        note("the demo has ended")
+    with private_service({**fit, **of_immediate(_TARGET)}, port) as service:
+        scored = _play(
+            service.url, platform, given.hours, settings.window_hours, calibrator,
+            quiet=given.json,
+        )  # fmt: skip
+        how = after(learnt_hours(settings, calibrator))
+        name = f"{given.campaigns} synthetic campaigns"
+        report_scorecards(scored, name, how, picture=picture, as_json=given.json)
+        if given.stay:
+            _stay_up(service)
 
 
 def _platform(given: DemoOptions, now: float) -> Platform:
@@ -76,7 +73,10 @@ def _platform(given: DemoOptions, now: float) -> Platform:
 def _stay_up(service: WholeService) -> None:
     note("\nThe service stays up until Ctrl-C:")
     show_addresses(service.url)
-    service.supervision.watch()
+    try:
+        service.supervision.watch()
+    except KeyboardInterrupt:
+        note("the demo has ended")
 
 
 def _require_evaluated_hours(hours: int, window_hours: int) -> None:
