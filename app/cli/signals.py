@@ -38,7 +38,7 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminated_like_ctrl_c() -> Iterator[None]:
-    """Inside, SIGTERM and SIGHUP raise Terminated in the main thread; under nohup SIGHUP does not."""
+    """Inside, SIGTERM raises Terminated in the main thread, and, but under nohup, SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

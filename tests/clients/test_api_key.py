@@ -9,6 +9,7 @@ from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from calibrators import Atlas
 from tests.api.running_service import RunningService, eventually
+from tests.clients.faulty_proxy import FaultyProxy, answers, passes
 
 
 @pytest.fixture
@@ -60,3 +61,41 @@ def test_a_key_is_shown_nowhere(service: RunningService, token: str) -> None:
     assert (refused.value.status, refused.value.kind) == (401, "no-valid-key")
     assert secret not in told
     sirocco.close()
+
+
+NO_KEY = "the service answered 401: give a valid API key, as `Authorization: Bearer sir_...`"
+
+
+def test_who_polls_says_that_its_key_has_ended(
+    service: RunningService, version: str, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also where the service was away before, and once: not at every poll."""
+    keys = KeyStore(service.store)
+    key, token = keys.make(frozenset({Scope.READ}))
+    with EdgeCalibrator(proxy.url, "click", refresh_seconds=600, api_key=token) as edge:
+        assert edge.wait(60)
+        proxy.always = answers(503)
+        assert not edge.refresh()
+        proxy.always = passes
+        keys.revoke(key.id)
+        eventually(lambda: not edge.refresh())
+        edge.refresh()
+
+    away, refused = [record.getMessage() for record in caplog.records]
+    assert away.startswith(f"no new atlas, still serving {version}: ")
+    assert refused == f"no new atlas, still serving {version}: {NO_KEY}"
+
+
+def test_events_that_wait_say_when_it_is_for_another_reason(
+    service: RunningService, token: str, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A key may end while the service is away."""
+    proxy.always = answers(503)
+    with Sirocco(proxy.url, api_key=f"{token}x", timeout=20.0) as sirocco:
+        events = sirocco.events()
+        events.impression("hats", {"click": 0.5})
+        assert not events.flush(0.2)
+        proxy.always = passes
+        eventually(lambda: f"events are waiting: {NO_KEY}" in caplog.messages)
+        assert len(caplog.messages) == 2
+        events.close(0)

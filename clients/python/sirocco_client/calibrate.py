@@ -129,6 +129,13 @@ def refusal(response: HttpResponse) -> Refused:
     return Refused(response.status, members if isinstance(members, dict) else {})
 
 
+def summary_of(response: HttpResponse) -> str:
+    """What a service answered that does not do what it was asked, for a log."""
+    error = refusal(response)
+    said = f": {error.detail}" if "detail" in error.members else ""
+    return f"the service answered {response.status}{said}"
+
+
 def map_age(response: HttpResponse) -> float | None:
     """Seconds since the version was published, if the answer says."""
     try:

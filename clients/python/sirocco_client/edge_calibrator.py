@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from sirocco_client.arms import ARMS, CHALLENGER, CHAMPION, Units, UnitSplit
 from sirocco_client.atlas import EdgeAtlas
-from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age
+from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age, summary_of
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
 from sirocco_client.fields import Fields, cut_fields
@@ -202,7 +202,7 @@ class EdgeCalibrator:
         self._held = _Held(Label(target, label=label), first)
         self._counts = EdgeCounts()
         self._refused_in_a_row = 0
-        self._responding = True
+        self._failure = ""
         self._read_file()
         self._begin()
         begins_anew_after_fork(self)
@@ -310,7 +310,7 @@ class EdgeCalibrator:
                 # The last atlas must outlive whatever a response does here.
                 self._count_failure(error)
                 return False
-            self._responding = True
+            self._failure = ""
             return True
 
     def close(self) -> None:
@@ -363,7 +363,7 @@ class EdgeCalibrator:
         for _ in range(_MOST_ROUNDS):
             response = self._atlas_of(self._label.label, self._label.etag)
             if response.status not in (200, 304):
-                raise NoAtlas(f"the service answered {response.status}")
+                raise NoAtlas(summary_of(response))
             if self._take(response) if response.status == 200 else self._confirm():
                 return
         raise NoAtlas("every time another version came between the maps and their experiment")
@@ -432,7 +432,7 @@ class EdgeCalibrator:
             # Not there: everybody gets the champion.
             return None, None
         if found.status != 200:
-            raise NoAtlas(f"the service answered {found.status}")
+            raise NoAtlas(summary_of(found))
         if found.headers.get(VERSION_HEADER) != version:
             return None
         return split, self._read(found.body, self._held.challenger)
@@ -451,14 +451,14 @@ class EdgeCalibrator:
     def _count_failure(self, error: Exception) -> None:
         self._counts = replace(self._counts, failed=self._counts.failed + 1)
         expected = isinstance(error, (httpx.TransportError, SiroccoError))
-        if self._responding or not expected:
+        if str(error) != self._failure or not expected:
             logger.warning(
                 "no new atlas, still serving %s: %s",
                 self._label.version,
                 error,
                 exc_info=not expected,
             )
-        self._responding = False
+        self._failure = str(error)
 
     def _read_file(self) -> None:
         if self._file is None:

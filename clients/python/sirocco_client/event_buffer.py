@@ -107,9 +107,11 @@ class _Buffer(EventMethods):
             self._in_flight = batch = yield from self._next_batch()
             request, tries = batch.request(self._buffering.gzip), 1
             result = delivery_result(cast(AttemptResult, (yield request)), batch)
+            told = ""
             while isinstance(result, RetryLater):
-                if tries == 1:
-                    logger.warning("events are waiting: %s", result.reason)
+                if result.reason != told:
+                    # A key may have ended while the service was away: that needs somebody.
+                    logger.warning("events are waiting: %s", told := result.reason)
                 pause = backoff.pause(tries) + result.after_seconds
                 # Less long if somebody wants to flush.
                 yield _Wait(partial(self._flushed_since, self._flushes), pause)

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import httpx
 
-from sirocco_client.calibrate import refusal
+from sirocco_client.calibrate import refusal, summary_of
 from sirocco_client.connections import AttemptResult
 from sirocco_client.errors import BadInput, BufferFull
 from sirocco_client.events import Batch, Event
@@ -65,7 +65,7 @@ def delivery_result(found: AttemptResult, batch: Batch) -> DeliveryResult:
     if isinstance(found, httpx.TransportError):
         return RetryLater(str(unavailable(found, 1)))
     if found.status >= 500 or found.status in _TRY_AGAIN:
-        return RetryLater(f"the service answered {found.status}", found.retry_after or 0.0)
+        return RetryLater(summary_of(found), found.retry_after or 0.0)
     if found.status == _TOO_LARGE and len(batch) > 1:
         return BatchTooLarge()
     if found.status == 200:
