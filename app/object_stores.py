@@ -5,6 +5,7 @@ AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_
 GOOGLE_APPLICATION_CREDENTIALS.
 """
 
+import os
 import re
 from contextlib import suppress
 from datetime import timedelta
@@ -23,6 +24,7 @@ _SECRETS: Final = re.compile(r"(?<=://)(?:[^/?@:]*:[^?]*|[^/?@]*)@")
 _PLAIN: Final = "/=:+,@"
 _CODE: Final = re.compile(r"(?:AWS Error |cloud::Status\()(\w+(?: \(HTTP status 301\))?)")
 _NOISE: Final = re.compile(r" \(Request ID: [^)]*\)|\. Detail: .*| error_info=.*")
+_LOCAL: Final = "Detail: [errno"
 _UNREACHED: Final = "NETWORK_CONNECTION"
 _MEANINGS: Final = {
     "NO_SUCH_BUCKET": "there is no such bucket",
@@ -122,6 +124,8 @@ def _list(filesystem: Any, path: str) -> None:
 
 def meaning(error: OSError) -> str:
     """What an error of a store means and which setting to look at, then its first line."""
+    if error.errno and _LOCAL in str(error):
+        return os.strerror(error.errno)
     said = _NOISE.sub("", error.strerror or str(error).partition("\n")[0])
     code = _CODE.search(said)
     known = _MEANINGS.get(code[1]) if code else None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 REDIS, CLICK_LOG, KEY, MANIFEST = "redis.rdb", "click-log", "signing.key", "manifest.json"
 _APPEND_ONLY: Final = "appendonly.aof"
 """An append-only file may begin with a snapshot: a snapshot alone is one, for Redis 6 and later."""
+_UNFINISHED: Final = ".restore-"
 _LONGEST_SECONDS: Final = 3600.0
 _OPTIONS_OF_TLS: Final = {
     "ssl_ca_certs": "--cacert",
@@ -155,12 +156,9 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
         if not (folder / name).exists() or _digest(folder / name) != digest:
             raise CommandError(f"{folder / name} is damaged or gone: use another backup", FAILED)
     data = settings.data_dir
-    data.mkdir(0o700, parents=True, exist_ok=True)
-    for name in (_APPEND_ONLY, "appendonlydir", CLICK_LOG, KEY):
-        if (data / name).exists():
-            raise CommandError(f"{data / name} exists: restore into a directory without state")
+    _clear(data, digests)
     # A service must not begin from half a file, nor the next try find one.
-    with TemporaryDirectory(prefix=".restore-", dir=data) as scratch:
+    with TemporaryDirectory(prefix=_UNFINISHED, dir=data) as scratch:
         for name in digests:
             if name == REDIS and settings.redis_url:
                 note(f"start your Redis from {folder / REDIS}, see docs/backup.md")
@@ -168,9 +166,28 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
             place = Path(scratch) / (_APPEND_ONLY if name == REDIS else name)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             shutil.copy2(folder / name, place)
+        # Redis last: what a kill in between leaves is no state yet, and the next try goes on.
         for whole in sorted(Path(scratch).iterdir(), reverse=True):
-            whole.rename(data / whole.name)
+            if not (data / whole.name).exists():
+                whole.rename(data / whole.name)
     return _summary(folder, began)
+
+
+def _clear(data: Path, digests: dict[str, str]) -> None:
+    """Make the directory ready for a restore. A `CommandError` where it has the state of a service:
+    all but what a restore of this backup that was killed has put there."""
+    data.mkdir(0o700, parents=True, exist_ok=True)
+    for name in (_APPEND_ONLY, "appendonlydir", CLICK_LOG, KEY):
+        if (data / name).exists() and not _is_restored(data, name, digests):
+            raise CommandError(f"{data / name} exists: restore into a directory without state")
+    for unfinished in data.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(unfinished)
+
+
+def _is_restored(data: Path, name: str, digests: dict[str, str]) -> bool:
+    """Whether what has that name is, to the last bit, what the backup holds."""
+    found = {file: _digest(data / file) for file in _files(data) if Path(file).parts[0] == name}
+    return found == {file: sum for file, sum in digests.items() if Path(file).parts[0] == name}
 
 
 def _manifest(folder: Path) -> dict[str, str]:

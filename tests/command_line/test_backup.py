@@ -158,6 +158,21 @@ def test_a_copy_that_is_cut_short_leaves_nothing(
     assert names == {"appendonly.aof", "signing.key"}
 
 
+def test_a_restore_that_was_killed_between_two_files_goes_on(copy: Path) -> None:
+    """What it has put there is no state of a service; another's is."""
+    new, left = copy.parent / "new", copy.parent / "new/.restore-x"
+    left.mkdir(parents=True)
+    (left / "appendonly.aof").write_bytes(b"half")
+    (new / "signing.key").write_bytes(b"o" * 32)
+    assert "signing.key exists" in refused("restore copy --data-dir new", copy.parent)
+    shutil.copy2(copy / "signing.key", new)
+
+    printed("restore copy --data-dir new", copy.parent)
+
+    assert {path.name for path in new.iterdir()} == {"appendonly.aof", "signing.key"}
+    assert "appendonly.aof exists" in refused("restore copy --data-dir new", copy.parent)
+
+
 def test_a_redis_of_ones_own_gets_its_file_by_hand(copy: Path) -> None:
     said = sirocco("restore copy --data-dir new --redis-url redis://cache:6379/0", copy.parent)
 

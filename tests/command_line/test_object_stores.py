@@ -20,7 +20,7 @@ from app.click_log.folder import ClickLogUnavailable, Folder
 from app.datasets.parts import parts_of, shown
 from app.errors import CommandError
 from app.lake.tasks import reaching_output
-from app.object_stores import located
+from app.object_stores import located, meaning
 from tests.command_line.logs import columns, events
 from tests.command_line.test_up import wait_until
 from tests.loopback import LOOPBACK
@@ -94,6 +94,12 @@ def test_an_error_says_what_is_wrong(code: str, monkeypatch: pytest.MonkeyPatch)
             folder.write("bins/a", b"x")
         with pytest.raises(ClickLogUnavailable, match=f"click log failed: .*{said}[; ]"):
             Folder.open("s3://bucket/clicks").write("a/b", b"x")
+
+
+def test_a_file_that_may_not_be_read_is_an_error_that_says_so() -> None:
+    """Arrow puts the reason where the noise of object stores is."""
+    said = "Failed to open local file '/a/b'. Detail: [errno 13] Permission denied"
+    assert meaning(PermissionError(13, said)) == "Permission denied"
 
 
 def test_a_bucket_of_another_region_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,3 +100,13 @@ def kill(store: EmbeddedStore) -> None:
     os.kill(process_id, signal.SIGKILL)
     while store.exit_code is None:
         pass
+
+
+def test_a_data_directory_that_cannot_be_used_is_named_with_its_setting(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = EmbeddedStore(tmp_path / "file" / "data")
+    store.start()
+
+    expected = f"Redis did not start in SIROCCO_DATA_DIR = {tmp_path}/file/data: [Errno 20]"
+    assert store.exit_code == 1
+    assert store.last_output.startswith(expected)

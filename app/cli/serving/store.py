@@ -31,6 +31,7 @@ class EmbeddedStore:
     def __init__(self, data_dir: Path) -> None:
         self.url = ""
         self.last_output = ""
+        self._data_dir = data_dir
         self._redis = EmbeddedRedis(data_dir)
         self._starting: Generator[Standing] | None = None
         self._failure: int | None = None
@@ -77,7 +78,9 @@ class EmbeddedStore:
             if self._standing is Standing.READY:
                 self._starting = None
         except (NoRedisBinary, RedisNotStarted, OSError) as error:
-            self._fail(f"Redis did not start: {error}", getattr(error, "exit_code", None) or FAILED)
+            place = f"{variable_of('data_dir')} = {self._data_dir}"
+            said = f"Redis did not start in {place}: {error}"
+            self._fail(said, getattr(error, "exit_code", None) or FAILED)
 
     def _take_address(self, url: str) -> None:
         if self.url not in ("", url):
