@@ -274,6 +274,7 @@ class SyntheticAuctionOptions:
         "With --demo: save that log as a .parquet or .csv, to see what one looks like.",
         metavar="PATH",
     )
+    force: bool = _demo(False, "With --write: replace a file that is there.")
 
 
 @options.grouped

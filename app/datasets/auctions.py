@@ -16,6 +16,7 @@ from app.datasets.parts import Where
 from app.datasets.reading import LogReader
 from app.datasets.tables import BadRows, LogColumn, LogRows, require_once
 from app.errors import FAILED, CommandError
+from app.whole_files import whole_file
 from calibrators.samples import Floats
 from evaluation.auction import BadRow, DrawnSearchLog, SearchLog, SearchPlatform, SlotLayout
 
@@ -169,12 +170,14 @@ def demo_models(drawn: DrawnSearchLog) -> AuctionLog:
     return AuctionLog(drawn.log, models)
 
 
-def check_writable(path: Path) -> None:
-    """A `CommandError` when no log can be written at `path`."""
+def check_writable(path: Path, *, force: bool) -> None:
+    """A `CommandError` when no log can be written at `path`, or one is there and not to go."""
     if path.suffix.lower() not in _WRITERS:
         raise CommandError(f"{path}: --write makes a {' or a '.join(_WRITERS)}")
     if not path.absolute().parent.is_dir():
         raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
+    if path.exists() and not force:
+        raise CommandError(f"{path}: --write is there already; --force replaces it")
 
 
 def write_log(drawn: DrawnSearchLog, path: Path) -> int:
@@ -194,8 +197,6 @@ def write_log(drawn: DrawnSearchLog, path: Path) -> int:
             **others,
         }
     )
-    try:
-        _WRITERS[path.suffix.lower()](table, path)
-    except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}", FAILED) from error
+    with whole_file(path, FAILED) as unfinished:
+        _WRITERS[path.suffix.lower()](table, unfinished)
     return int(table.num_rows)

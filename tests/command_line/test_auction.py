@@ -208,9 +208,13 @@ def test_the_log_of_the_demo_can_be_kept_and_read(
     )
     read = orjson.loads(called("auction", name, "--json").stdout)
 
-    quiet = called("auction", "--demo", "--pages", "1000", "--write", name, "--json")
+    again = ("auction", "--demo", "--pages", "1000", "--write", name, "--json")
+    refused, kept = called(*again), (tmp_path / name).read_bytes()
+    quiet = called(*again, "--force")
     assert f"{name}: 14,000 candidates. Next: sirocco auction {name}" in run.stderr
+    assert refused.stderr == f"sirocco: {name}: --write is there already; --force replaces it\n"
     assert quiet.stderr == ""
+    assert kept != (tmp_path / name).read_bytes()
     for model, row in shown["rows"].items():
         assert read["rows"][model] == pytest.approx(row)
 
@@ -291,7 +295,7 @@ def test_a_log_that_cannot_be_saved_is_an_error(tmp_path: Path, called: Sirocco)
     """A folder stands where the file would go."""
     (tmp_path / "x.csv").mkdir()
 
-    run = called("auction", "--demo", "--pages", "1000", "--write", "x.csv")
+    run = called("auction", "--demo", "--pages", "1000", "--write", "x.csv", "--force")
 
     assert run.returncode == 1
     assert run.stderr.startswith("sirocco: x.csv: ")

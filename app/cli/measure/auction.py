@@ -107,7 +107,7 @@ def _check(path: str | None, how: AuctionOptions, synthetic: SyntheticAuctionOpt
             f" of --demo have {LAYOUT.mainline} and {LAYOUT.sidebar} slots"
         )
     if synthetic.write is not None:
-        check_writable(synthetic.write)
+        check_writable(synthetic.write, force=synthetic.force)
 
 
 def _layout(how: AuctionOptions) -> SlotLayout:
