@@ -163,9 +163,7 @@ class _Head(NamedTuple):
         return blake2b(own.encode(), digest_size=32).hexdigest() if is_long else own
 
 
-def _stored_soon(
-    head: _Head, body: bytes, caller: Caller, resources: Resources
-) -> PlainResponse | PendingAnswer:
+def _stored_soon(head: _Head, body: bytes, caller: Caller, resources: Resources) -> PendingAnswer:
     """A small body is admitted before anybody else has a turn."""
     if len(body) > resources.settings.max_body_bytes:
         raise TakesLong
