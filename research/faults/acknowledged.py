@@ -15,6 +15,7 @@ from calibrators.samples import Floats, Integers
 TARGET, DELAYED = "click", "conversion"
 CAMPAIGNS: Final = tuple(f"campaign-{number:03d}" for number in range(200))
 _OUTCOMES, _IMPRESSIONS, _CLICKS, _CONVERSIONS = 900, 60, 30, 10
+_FEW: Final = 10
 EVENTS_OF_A_BATCH: Final = _OUTCOMES + _IMPRESSIONS + _CLICKS + _CONVERSIONS
 SECONDS_BACK: Final = 90.0
 """Events are that old, so that the post-click window of a minute is over when they come."""
@@ -24,8 +25,8 @@ _HOUR: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One request: outcomes that a platform has joined itself, impressions, and clicks of the first
-    impressions, of which the first convert. All that is in it hangs on seed, number and time."""
+    """Outcomes that a platform has joined itself, impressions, and clicks of the first impressions,
+    of which the first convert. All that is in it hangs on seed, number and time."""
 
     seed: int
     number: int
@@ -36,9 +37,14 @@ class Batch:
         """The request's Idempotency-Key."""
         return f"{self.seed}/{self.number}"
 
-    def events(self) -> list[dict[str, Any]]:
-        """As they are sent."""
-        return [*self._outcomes(), *self._impressions(), *self._clicks(), *self._conversions()]
+    def requests(self) -> Iterator[tuple[list[dict[str, Any]], dict[str, str]]]:
+        """Events and headers: impressions in small requests, known by their ids, and all others in
+        one, known by its key."""
+        impressions = [*self._impressions()]
+        for first in range(0, _IMPRESSIONS, _FEW):
+            yield impressions[first : first + _FEW], {}
+        others = [*self._outcomes(), *self._clicks(), *self._conversions()]
+        yield others, {"idempotency-key": self.key}
 
     def columns(self) -> tuple[Integers, Floats, Floats, Floats]:
         """Campaign, score, count and positives of all that is counted for the immediate target."""
@@ -117,12 +123,12 @@ class Acknowledged:
         """Whether so many have been acknowledged."""
         return self.events >= events
 
-    def add(self, batch: Batch, tries: int) -> None:
-        """The batch was stored, as the answer to its last try says."""
+    def add(self, batch: Batch, tries: int, requests: int) -> None:
+        """The batch was stored, as the answers to the last try of each request say."""
         with self._lock:
             self.batches.append(batch)
             self.requests += tries
-            self.retries += tries - 1
+            self.retries += tries - requests
 
     def complain(self, what: str) -> None:
         """An answer was none that may be."""

@@ -7,7 +7,7 @@ click log must hold each event exactly once.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -179,23 +179,29 @@ class EventClient:
                 number += self.plan.clients
 
     def _send(self, http: httpx.Client, batch: Batch) -> None:
-        events = batch.events()
-        body = orjson.dumps(events)
-        end = time.monotonic() + _END_SECONDS
+        tries = [self._tries(http, batch, *request) for request in batch.requests()]
+        if all(tries):
+            self.acknowledged.add(batch, sum(tries), len(tries))
+
+    def _tries(
+        self, http: httpx.Client, batch: Batch, events: Sequence[Any], headers: dict[str, str]
+    ) -> int:
+        """How often a request was sent until it was acknowledged; 0 where it was not."""
+        body, end = orjson.dumps(events), time.monotonic() + _END_SECONDS
         for tries in range(1, 1_000_000):
-            answer = _posted(http, "/v1/events", body, {"idempotency-key": batch.key})
+            answer = _posted(http, "/v1/events", body, headers)
             if answer is not None and answer.status_code == httpx.codes.OK:
                 found = answer.json()
                 if found["accepted"] + found["duplicates"] != len(events):
                     self.acknowledged.complain(f"{batch.key}: {answer.text[:500]}")
-                self.acknowledged.add(batch, tries)
-                return
+                return tries
             if answer is not None and answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 self.acknowledged.complain(f"{batch.key}: {answer.status_code} {answer.text[:500]}")
             if time.monotonic() > end:
-                self.acknowledged.complain(f"{batch.key}: not acknowledged in {_END_SECONDS:.0f} s")
-                return
+                break
             time.sleep(_AGAIN_SECONDS)
+        self.acknowledged.complain(f"{batch.key}: not acknowledged in {_END_SECONDS:.0f} s")
+        return 0
 
 
 @dataclass(slots=True)

@@ -41,7 +41,8 @@ def test_the_page_has_the_matrix() -> None:
 def test_a_batch_is_what_its_columns_say() -> None:
     """Each event once, drawn anew as it was."""
     batch = Batch(1, 2, 1e9)
-    events = batch.events()
+    requests = list(batch.requests())
+    events = [event for sent, _ in requests for event in sent]
     rows, scores, counts, positives = batch.columns()
 
     types = Counter(event["type"] for event in events)
@@ -49,16 +50,18 @@ def test_a_batch_is_what_its_columns_say() -> None:
     assert len(events) == EVENTS_OF_A_BATCH
     assert counts.sum() == types["outcome"] + types["impression"]
     assert positives.sum() == sum(outcomes) + types["click"]
-    assert [event["campaign"] for event in events[:9]] == [CAMPAIGNS[row] for row in rows[:9]]
-    assert [event["score"] for event in events[:9]] == scores[:9].tolist()
-    assert Batch(1, 2, 1e9).events() == events
+    joined = requests[-1][0]
+    assert [event["campaign"] for event in joined[:9]] == [CAMPAIGNS[row] for row in rows[:9]]
+    assert [event["score"] for event in joined[:9]] == scores[:9].tolist()
+    assert list(Batch(1, 2, 1e9).requests()) == requests
+    assert [headers for _, headers in requests] == [*[{}] * 6, {"idempotency-key": "1/2"}]
     assert len({event["id"] for event in events if "id" in event}) == types["impression"]
 
 
 def test_what_was_acknowledged_adds_up_by_hour() -> None:
     acknowledged = Acknowledged()
     for number, at in enumerate((1e9, 1e9, 1e9 + 3600)):
-        acknowledged.add(Batch(1, number, at), tries=number + 1)
+        acknowledged.add(Batch(1, number, at), tries=number + 1, requests=1)
 
     counts = [sum(bins.total_count for _, bins in table) for table in acknowledged.bins().values()]
     assert counts == [2 * counts[1], counts[1]]
