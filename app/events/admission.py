@@ -7,10 +7,10 @@ any other: field, value and rule.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, NamedTuple, Self, cast
 
 import numpy as np
 from msgspec import UNSET
@@ -57,6 +57,7 @@ from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit
 from calibrators.bins.model_versions import is_version, named
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
+from calibrators.samples import Floats
 
 CLICK: Final = "click"
 _FOR_PRODUCTS: Final = "is for products only"
@@ -93,28 +94,94 @@ def _known_bucket(terms: Terms | None) -> int | None:
     return None if terms is None or terms.bucket == NO_TERMS.bucket else terms.bucket
 
 
-def _term_columns(impressions: Sequence[Impression]) -> TermColumns:
+def _term_columns(events: Sequence[Impression] | Sequence[TargetOutcome]) -> TermColumns:
     """`_terms` of many whose units are all in order."""
-    units = list({event.unit for event in impressions if event.unit is not None})
+    units = list({event.unit for event in events if event.unit is not None})
     buckets: dict[str | None, int] = {None: NO_TERMS.bucket}
     buckets |= dict(zip(units, buckets_of(unit_numbers(units)).tolist(), strict=True))
-    terms = np.empty(len(impressions), TERMS)
-    terms["arm"] = [_ARM_NUMBERS[event.arm] for event in impressions]
-    terms["bucket"] = [buckets[event.unit] for event in impressions]
+    terms = np.empty(len(events), TERMS)
+    terms["arm"] = [_ARM_NUMBERS[event.arm] for event in events]
+    terms["bucket"] = [buckets[event.unit] for event in events]
     for name in MONEY:
-        terms[name] = [getattr(event, name) or 0.0 for event in impressions]
+        terms[name] = [getattr(event, name) or 0.0 for event in events]
     return terms
 
 
-def columns_of(
-    impressions: Sequence[Impression], settings: Settings, times: OpenTimes
-) -> list[EventColumns] | None:
-    """Those with ids, and those without; None unless every one of them counts."""
-    if CLICK not in settings.targets:
-        return None
-    columns = [_columns(some, settings, times) for some in _by_ids(impressions)]
-    found = [some for some in columns if some is not None]
-    return found if len(found) == len(columns) else None
+class Trials(NamedTuple):
+    """Events that are counted for one target, and the columns that only their kind has, (n,)."""
+
+    target: str
+    events: Sequence[Impression] | Sequence[TargetOutcome]
+    scores: Floats
+    positives: Floats
+    ids: Sequence[str] = ()
+
+    @classmethod
+    def of_impressions(cls, impressions: Sequence[Impression], settings: Settings) -> list[Self]:
+        """Those with ids, and those without. KeyError where one lacks a score for `click`, or has
+        one for an unknown target."""
+        if CLICK not in settings.targets:
+            raise KeyError(CLICK)
+        if unknown := set().union(*(one.scores for one in impressions)) - {*settings.known_targets}:
+            raise KeyError(unknown)
+        return [
+            cls(
+                CLICK,
+                some,
+                np.fromiter([one.scores[CLICK] for one in some], np.float64, len(some)),
+                np.zeros(len(some)),
+                [one.id for one in some if one.id is not None],
+            )
+            for some in _by_ids(impressions)
+        ]
+
+    @classmethod
+    def of_outcomes(cls, outcomes: Sequence[TargetOutcome], settings: Settings) -> list[Self]:
+        """By target. KeyError where one is not immediate or has scores of factors, TypeError where
+        one has no score."""
+        by_target: dict[str, list[TargetOutcome]] = {}
+        for outcome in outcomes:
+            by_target.setdefault(outcome.target, []).append(outcome)
+        if not by_target.keys() <= {*settings.targets}:
+            raise KeyError(*by_target)
+        if any(outcome.scores is not UNSET for outcome in outcomes):
+            raise KeyError("scores")
+        return [
+            cls(
+                target,
+                some,
+                np.fromiter([cast(float, one.score) for one in some], np.float64, len(some)),
+                np.fromiter([one.outcome for one in some], np.float64, len(some)),
+            )
+            for target, some in by_target.items()
+        ]
+
+    def columns(self, settings: Settings, times: OpenTimes) -> EventColumns | None:
+        """None unless every one of the events counts."""
+        events = self.events
+        hours = times.hours(_seconds([event.occurred_at for event in events]))
+        campaigns = [event.campaign for event in events]
+        versions = {event.model_version for event in events if event.model_version is not None}
+        lengths = [*map(len, self.ids)]
+        stated = _with_terms(events)
+        if hours is None or not are_campaigns({*campaigns}, settings.max_campaign_bytes):
+            return None
+        if not all(map(is_version, versions)):
+            return None
+        if lengths and not 0 < min(lengths) <= max(lengths) <= LONGEST_ID:
+            return None
+        if not are_campaigns({one.unit for one in stated if one.unit is not None}, LONGEST_UNIT):
+            return None
+        fields = _field_columns([event.fields for event in events], settings)
+        if fields is None:
+            return None
+        if versions:
+            campaigns = [*map(_name, events)]
+        rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
+        places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, len(campaigns))
+        terms = _term_columns(events) if stated else None
+        beside = (self.ids or None, terms, fields or None)
+        return EventColumns([*rows], places, hours, self.scores, self.positives, *beside)
 
 
 def _name(event: Impression | TargetOutcome) -> str:
@@ -135,44 +202,15 @@ def _by_ids(impressions: Sequence[Impression]) -> Iterator[Sequence[Impression]]
         yield [impression for impression in impressions if impression.id is None]
 
 
-def _with_terms(impressions: Sequence[Impression]) -> list[Impression]:
+def _with_terms(
+    events: Sequence[Impression] | Sequence[TargetOutcome],
+) -> list[Impression | TargetOutcome]:
     """Those that say anything of unit, arm and money."""
     return [
         event
-        for event in impressions
+        for event in events
         if not (event.unit is event.arm is None is event.bid is event.cost is event.value)
     ]
-
-
-def _columns(
-    impressions: Sequence[Impression], settings: Settings, times: OpenTimes
-) -> EventColumns | None:
-    hours = times.hours(_seconds([impression.occurred_at for impression in impressions]))
-    scores = _scores([impression.scores for impression in impressions], settings)
-    campaigns = [impression.campaign for impression in impressions]
-    versions = {one.model_version for one in impressions if one.model_version is not None}
-    ids = [impression.id for impression in impressions if impression.id is not None]
-    stated = _with_terms(impressions)
-    known = set(campaigns)
-    if hours is None or scores is None or not are_campaigns(known, settings.max_campaign_bytes):
-        return None
-    if not all(map(is_version, versions)):
-        return None
-    if ids and not 0 < min(map(len, ids)) <= max(map(len, ids)) <= LONGEST_ID:
-        return None
-    if not are_campaigns({e.unit for e in stated if e.unit is not None}, LONGEST_UNIT):
-        return None
-    fields = _field_columns([impression.fields for impression in impressions], settings)
-    if fields is None:
-        return None
-    terms = _term_columns(impressions) if stated else None
-    number = len(impressions)
-    if versions:
-        campaigns = [*map(_name, impressions)]
-    rows = {name: row for row, name in enumerate(dict.fromkeys(campaigns))}
-    places = np.fromiter(map(rows.__getitem__, campaigns), np.intp, number)
-    values = (scores, np.zeros(number), ids or None, terms, fields or None)
-    return EventColumns(list(rows), places, hours, *values)
 
 
 def _field_columns(events: Sequence[FieldValues | None], settings: Settings) -> FieldColumns | None:
@@ -193,16 +231,6 @@ def _seconds(times: Sequence[Time]) -> NDArray[np.float64]:
     except TypeError:
         seconds = (time if isinstance(time, float) else time.timestamp() for time in times)
         return np.fromiter(seconds, np.float64, len(times))
-
-
-def _scores(scores: Sequence[dict[str, float]], settings: Settings) -> NDArray[np.float64] | None:
-    """Those for `click`; None if one has none, or one for an unknown target."""
-    if not set().union(*scores) <= set(settings.known_targets):
-        return None
-    try:
-        return np.fromiter([score[CLICK] for score in scores], np.float64, len(scores))
-    except KeyError:
-        return None
 
 
 class Admission:
@@ -268,23 +296,38 @@ class Admission:
             self._admit_click_event(event, index)
 
     def _left_of(self, parsed: Parsed) -> Iterable[tuple[int, Event]]:
-        """Admits all impressions at once if all of them count; the others."""
-        events = zip(parsed.indices, parsed.events, strict=True)
+        """Admits all impressions at once if all of them count, and many outcomes; the others."""
+        events: Iterable[tuple[int, Event]] = zip(parsed.indices, parsed.events, strict=True)
         impressions = [event for event in parsed.events if isinstance(event, Impression)]
-        is_few = len(parsed.events) <= FEW
-        if not (impressions and (self._admit_few if is_few else self._admit_many)(impressions)):
+        left = len(parsed.events) - len(impressions)
+        if len(parsed.events) <= FEW:
+            is_admitted = bool(impressions) and self._admit_few(impressions)
+        else:
+            outcomes = [event for event in parsed.events if isinstance(event, TargetOutcome)]
+            if left and self._admit_many(Trials.of_outcomes, outcomes):
+                events = (each for each in events if not isinstance(each[1], TargetOutcome))
+            is_admitted = self._admit_many(Trials.of_impressions, impressions)
+        if not is_admitted:
             return events
         if self._trials is not None:
             self._trials.hold(impressions)
-        if len(impressions) == len(parsed.events):
-            return ()
-        return [(index, event) for index, event in events if not isinstance(event, Impression)]
+        return (each for each in events if not isinstance(each[1], Impression)) if left else ()
 
-    def _admit_many(self, impressions: Sequence[Impression]) -> bool:
-        columns = columns_of(impressions, self._settings, self._times)
-        for some in columns or ():
-            self.batch.add_columns(CLICK, some)
-        return columns is not None
+    def _admit_many(
+        self, trials_of: Callable[[Any, Settings], list[Trials]], events: Sequence[Event]
+    ) -> bool:
+        """With arrays: adds all of them if all of them count."""
+        try:
+            trials = trials_of(events, self._settings) if events else []
+        except (KeyError, TypeError):
+            return False
+        columns = [one.columns(self._settings, self._times) for one in trials]
+        counted = [one for one in columns if one is not None]
+        if not columns or len(counted) < len(columns):
+            return False
+        for one, column in zip(trials, counted, strict=True):
+            self.batch.add_columns(one.target, column)
+        return True
 
     def _admit_few(self, impressions: Sequence[Impression]) -> bool:
         """Without a call for each, and without arrays, which take longer than few events."""

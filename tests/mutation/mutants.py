@@ -1091,13 +1091,13 @@ _PENDING = (
         "few-impressions-of-unknown-targets",
         "{*chain.from_iterable(scores)} <= self._known and",
         "True and",
-        "events/test_impressions.py",
+        "events/test_all_at_once.py",
     ),
     Mutant(
         "rows-of-another-hour",
         "rows if one else compress(rows, map(hour.__eq__, hours))",
         "rows if one or True else ()",
-        "events/test_impressions.py",
+        "events/test_all_at_once.py",
     ),
     Mutant(
         "damage-of-another-request-fails-all",

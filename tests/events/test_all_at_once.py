@@ -1,4 +1,5 @@
-"""Impressions admitted all at once: the same as one by one, with the same words for the others."""
+"""Impressions and outcomes admitted all at once: the same as one by one, and others in the same
+words."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -7,9 +8,10 @@ from unittest.mock import patch
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from app.events import admission
-from app.events.admission import Admission, columns_of
+from app.events.admission import Admission, Trials
 from app.events.reading import Parsed
 from app.events.rejections import OpenTimes
 from app.events.schema import Click, Impression, TargetOutcome
@@ -19,7 +21,12 @@ from tests.storage.gathered import rows_by_log
 
 HOUR = 470_000
 NOW = HOUR * 3600.0
-SETTINGS = Settings(max_campaign_bytes=8, future_seconds=10, fields=("device", "placement"))
+SETTINGS = Settings(
+    max_campaign_bytes=8,
+    future_seconds=10,
+    fields=("device", "placement"),
+    targets=("click", "sale"),
+)
 TIMES = OpenTimes.at(NOW, SETTINGS)
 FIRST = NOW - 24 * 3600
 
@@ -62,23 +69,40 @@ clicks = st.builds(
     good_scores,
     fields=good_terms["fields"] | bad_fields,
 )
-outcomes = st.builds(
+versions = st.none() | st.sampled_from(["m1", "m2"])
+good_outcomes = st.builds(
     TargetOutcome,
     good_campaigns,
-    st.just("click"),
+    st.sampled_from(["click", "sale"]),
     good_times,
-    st.just(0.5),
-    st.just(1.0),
-    fields=good_terms["fields"] | bad_fields,
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([0.0, 0.25, 1.0]),
+    **good_terms,
+    model_version=versions,
 )
-requests = st.lists(good | clicks | outcomes) | st.lists(good | mixed | clicks)
+outcomes = st.builds(
+    TargetOutcome,
+    good_campaigns | bad_campaigns,
+    st.sampled_from(["click", "sale", "view", "conversion"]),
+    good_times | bad_times,
+    st.just(0.5),
+    st.just(UNSET) | st.just(0.5),
+    st.just(UNSET) | st.just({"click": 0.5}),
+    unit=good_terms["unit"] | st.sampled_from(["", "日" * 86]),
+    fields=good_terms["fields"] | bad_fields,
+    model_version=versions | st.just(""),
+)
+requests = st.one_of(
+    st.lists(good | clicks | good_outcomes),
+    st.lists(good | mixed | clicks | outcomes | good_outcomes),
+)
 
 
 def admitted(events, few, settings=SETTINGS):
     """What comes of the events where up to `few` are too few for arrays; None for one by one."""
     found = Admission(settings, TIMES)
     if few is None:
-        found._admit_few = found._admit_many = lambda impressions: False
+        found._admit_few = found._admit_many = lambda *given: False
     with patch.object(admission, "FEW", few or 0):
         list(found.admit_all(Parsed(range(len(events)), events)))
     return (
@@ -105,10 +129,41 @@ def test_all_at_once_is_the_same_as_one_by_one(few, events):
 @given(st.lists(good, min_size=1))
 def test_good_impressions_are_taken_all_at_once(events):
     """Otherwise the test above would compare the slow way with itself."""
-    columns = columns_of(events, SETTINGS, TIMES)
+    many, few = Admission(SETTINGS, TIMES), Admission(SETTINGS, TIMES)
 
-    assert sum(map(len, columns)) == len(events)
-    assert Admission(SETTINGS, TIMES)._admit_few(events)
+    assert many._admit_many(Trials.of_impressions, events)
+    assert few._admit_few(events)
+    assert len(many.batch) == len(few.batch) == len(events)
+
+
+@given(st.lists(good_outcomes, min_size=1))
+def test_good_outcomes_are_taken_all_at_once(events):
+    found = Admission(SETTINGS, TIMES)
+
+    assert found._admit_many(Trials.of_outcomes, events)
+    assert len(found.batch) == len(events)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        TargetOutcome("", "sale", NOW, 0.5, 0.5),
+        TargetOutcome("a", "view", NOW, 0.5, 0.5),
+        TargetOutcome("a", "conversion", NOW, 0.5, 0.5),
+        TargetOutcome("a", "sale", NOW + 11, 0.5, 0.5),
+        TargetOutcome("a", "sale", NOW, 0.5),
+        TargetOutcome("a", "sale", NOW, 0.5, 0.5, {"click": 0.5}),
+        TargetOutcome("a", "sale", NOW, 0.5, 0.5, unit=""),
+        TargetOutcome("a", "sale", NOW, 0.5, 0.5, model_version=""),
+        TargetOutcome("a", "sale", NOW, 0.5, 0.5, fields={"colour": "red"}),
+    ],
+)
+def test_one_bad_outcome_leaves_all_to_the_slow_way(bad):
+    fine = [TargetOutcome("a", target, NOW, 0.5, 0.5) for target in ("sale", "click")]
+
+    found = Admission(SETTINGS, TIMES)
+    assert not found._admit_many(Trials.of_outcomes, [*fine, bad])
+    assert not found.batch
 
 
 @pytest.mark.parametrize(
@@ -132,8 +187,8 @@ def test_good_impressions_are_taken_all_at_once(events):
 def test_one_bad_impression_leaves_all_to_the_slow_way(bad):
     fine = [Impression("a", NOW, {"click": 0.5}), Impression("a", NOW, {"click": 0.5}, "1")]
 
-    assert columns_of([*fine, bad], SETTINGS, TIMES) is None
     found = Admission(SETTINGS, TIMES)
+    assert not found._admit_many(Trials.of_impressions, [*fine, bad])
     assert not found._admit_few([*fine, bad])
     assert not found.batch
 
@@ -144,7 +199,6 @@ def test_where_click_is_no_target_no_impression_is_taken():
 
     rejections, counted, *_ = admitted(events, few=0, settings=settings)
 
-    assert columns_of(events, settings, TIMES) is None
     assert [rejection.index for rejection in rejections] == [0, 1]
     assert not counted
 
