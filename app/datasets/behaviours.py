@@ -91,7 +91,9 @@ def _numbers(column: LogColumn) -> NDArray[np.float64]:
         or pa.types.is_null(kind)
     ):
         raise CommandError(f"{column.file}: column {column.name!r} holds {kind}, not numbers")
-    numbers = np.asarray(pc.fill_null(pc.cast(column.values, pa.float64()), np.nan))
+    # Not safe: a whole number above 2^53, such as a hash, is the nearest double, as in an event.
+    values = pc.cast(column.values, pa.float64(), safe=False)
+    numbers = np.asarray(pc.fill_null(values, np.nan))
     column.refuse_where(np.isinf(numbers), _NUMBER_RULE)
     return numbers
 

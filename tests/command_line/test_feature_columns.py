@@ -65,6 +65,14 @@ def test_what_counts_as_numbers(values: object) -> None:
     assert column.dtype == np.float64
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
+def test_a_whole_number_above_the_doubles_is_the_nearest(kind: pa.DataType) -> None:
+    """As the service reads one of an event."""
+    numbers = read(FeatureColumn("s", ("s",)), s=pa.array([2**62 + 1, None], kind))
+
+    np.testing.assert_array_equal(numbers, [float(2**62 + 1), np.nan])
+
+
 def test_text_is_categories_and_empty_text_is_missing() -> None:
     for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
         values = pa.array(["x", "", None, "y", "x"], pa.string()).cast(kind)
