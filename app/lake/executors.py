@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, Final
 
 import orjson
@@ -51,6 +51,11 @@ def run_in_processes(
             if deaths == _MOST_DEATHS:
                 raise _killed(deaths) from None
             waiting = [*running.values(), *waiting]
+        except (KeyboardInterrupt, GeneratorExit):
+            # Nobody waits for what they are at, which may take minutes; the next run makes it.
+            for child in active_children():
+                child.terminate()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

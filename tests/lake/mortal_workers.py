@@ -23,6 +23,12 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def interrupt_parent_and_stay() -> None:
+    """The child is at something when Ctrl-C comes."""
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+
+
 @dataclass(frozen=True)
 class MortalCluster:
     """Two nannies with a worker each: the processes of the workers, and the first nanny's."""

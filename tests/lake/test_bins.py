@@ -25,7 +25,7 @@ from app.storage import BinsStore, EventBatch, EventLog, open_async_redis
 from calibrators.fields.sums import FieldTables
 from evaluation.backtest.backtest import bins_by_hour
 from tests.lake.conftest import impressions
-from tests.lake.mortal_workers import die, die_once, mortal_cluster
+from tests.lake.mortal_workers import die, die_once, interrupt_parent_and_stay, mortal_cluster
 
 SETTINGS = BinsSettings("click", LogColumns(), Reading())
 
@@ -120,6 +120,14 @@ def test_children_that_die_again_and_again_end_the_job(log, tmp_path):
     tasks = tasks_of(log, tmp_path / "out")
     with pytest.raises(CommandError, match="killed 3 times"):
         list(run_in_processes(tasks, 1, die))
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_what_children_are_at(log, tmp_path):
+    """A partition may take minutes; the child here never ends."""
+    tasks = tasks_of(log, tmp_path / "out")
+    with pytest.raises(KeyboardInterrupt):
+        list(run_in_processes(tasks, 1, interrupt_parent_and_stay))
 
 
 @pytest.mark.slow
