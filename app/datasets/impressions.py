@@ -33,8 +33,8 @@ OUTCOME_RULE = "an outcome must be a number in [0, 1]"
 CAMPAIGN_RULE = "a campaign must have a name"
 BID_RULE = "a bid is a number from 0 up"
 LARGEST_BID = float(np.finfo(np.float64).max)
-_WEIGHT_RULE = "a weight is a number from 0 up"
-_COUNT_RULE = "a count is a whole number from 0 up"
+_WEIGHT_RULE = "a weight is a number from 0 to 1e12"
+_COUNT_RULE = "a count is a whole number from 0 to 1e12"
 _CLICKS_RULE = "clicks are a whole number from 0 up, and no more than the impressions"
 _MOST = 1e12
 
