@@ -121,10 +121,7 @@ class EventBatch:
                 raise ValueError(_complaint(score, count, positive))
         self._size += len(rows)
         for hour in dict.fromkeys(hours):
-            key = (ANY_SHARD, target, hour, True)
-            columns = self._columns.get(key)
-            if columns is None:
-                columns = self._columns[key] = _Columns()
+            columns = self._columns.setdefault((ANY_SHARD, target, hour, True), _Columns())
             one = hours.count(hour) == len(rows)
             columns.rows += rows if one else compress(rows, map(hour.__eq__, hours))
 

@@ -19,7 +19,7 @@ from app.storage import EventLog
 from tests.api.events import click, impression, lines
 from tests.api.raw_connection import chunked, get, post, raw
 from tests.api.running_service import eventually, serving
-from tests.api.test_prompt_answers import everything, no_prompt
+from tests.api.test_prompt_answers import check_is_answered_as_by_a_task
 
 PATH = "/v1/events"
 NOW = time.time()
@@ -61,11 +61,7 @@ REQUESTS = {
 
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_the_answer_is_the_one_of_a_task(shared_service, sent):
-    answer = everything(shared_service, sent)
-
-    with no_prompt(shared_service):
-        assert answer == everything(shared_service, sent)
-    assert answer.startswith(b"HTTP/1.1 ")
+    check_is_answered_as_by_a_task(shared_service, sent)
 
 
 @pytest.fixture

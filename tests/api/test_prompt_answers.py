@@ -57,13 +57,18 @@ def everything(service: RunningService, sent: bytes) -> bytes:
         return connection.rest()
 
 
+def check_is_answered_as_by_a_task(service: RunningService, sent: bytes) -> None:
+    """To the last byte."""
+    answer = everything(service, sent)
+
+    with no_prompt(service):
+        assert answer == everything(service, sent)
+    assert answer.startswith(b"HTTP/1.1 ")
+
+
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
 def test_the_answer_is_the_one_of_a_task(shared_service, sent):
-    answer = everything(shared_service, sent)
-
-    with no_prompt(shared_service):
-        assert answer == everything(shared_service, sent)
-    assert answer.startswith(b"HTTP/1.1 ")
+    check_is_answered_as_by_a_task(shared_service, sent)
 
 
 def test_no_task_is_made_for_a_whole_request(service, monkeypatch):

@@ -211,6 +211,7 @@ async def _packed_in_pieces(arguments: Sequence[Any]) -> list[bytes]:
 
 
 _HELD: Final = 4
+"""Connections that stay out of the pool; of more at a time the others are given back."""
 
 
 class HeldConnections:
