@@ -2,16 +2,18 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from fastapi.telemetry import TelemetryConfig
 
 from app.api import access, admin, bins, events, health, maps, reference
-from app.api.authorization import Authorized, describe_access
+from app.api.authorization import Authorized, with_access
 from app.api.cockpit import analysis, experiments, fields, page, reliability, versions
-from app.api.contract import declare_answers
+from app.api.contract import with_answers
 from app.api.hot_path import Endpoint, HotPath, PromptEndpoint
 from app.api.metrics.counters import Measured
 from app.api.metrics.workers import WorkerSlot
@@ -41,6 +43,10 @@ _ROUTERS: Final = (
     page.router,
     reference.router,
 )
+# Routes as they are made: `include_router` would make each again for each application.
+_ROUTES: Final = [route for router in _ROUTERS for route in router.routes]
+_TITLE: Final = "sirocco"
+_VERSION: Final = "1"
 _DESCRIPTION: Final = (
     "A calibration service for ad platforms: maps click and conversion scores to calibrated "
     "probabilities, per campaign, refitted every hour from your events. "
@@ -70,8 +76,8 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     """
     resources = Resources.of(settings, redis_url, _paths(), slot or WorkerSlot.alone())
     app = FastAPI(
-        title="sirocco",
-        version="1",
+        title=_TITLE,
+        version=_VERSION,
         description=_DESCRIPTION,
         lifespan=_lifespan,
         docs_url=None,
@@ -80,24 +86,27 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
         telemetry=_NO_TELEMETRY,
     )
     app.state.resources = resources
-    for router in _ROUTERS:
-        app.include_router(router)
-    answer_with_problems(app, [route for router in _ROUTERS for route in router.routes])
-    declare_answers(app)
-    describe_access(app)
+    app.router.routes.extend(_ROUTES)
+    app.openapi = _document  # type: ignore[method-assign]
+    answer_with_problems(app, _ROUTES)
     app.add_middleware(Authorized, authorization=resources.authorization, settings=settings)
     app.add_middleware(Measured, metrics=resources.metrics, traces=resources.traces)
     return HotPath(app, _HOT, resources, _PROMPT)
 
 
 def _paths() -> list[str]:
-    routes = (route for router in _ROUTERS for route in router.routes)
-    return [route.path for route in routes if isinstance(route, APIRoute)]
+    return [route.path for route in _ROUTES if isinstance(route, APIRoute)]
+
+
+@cache
+def _document() -> dict[str, Any]:
+    document = get_openapi(title=_TITLE, version=_VERSION, description=_DESCRIPTION, routes=_ROUTES)
+    return with_access(with_answers(document))
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     # Later, it would hold up everybody while the first asks for it.
-    app.openapi()
+    _document()
     async with app.state.resources.opened():
         yield

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from time import perf_counter
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -314,23 +314,13 @@ async def _requester(request: Request) -> Requester:
 By = Annotated[Requester, Depends(_requester)]
 
 
-def describe_access(app: FastAPI) -> None:
-    """Have OpenAPI say that each route but health needs a key, and with which scope."""
-    made = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            _describe(made())
-        return made()
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _describe(schema: dict[str, Any]) -> None:
-    components = schema.setdefault("components", {})
+def with_access(document: dict[str, Any]) -> dict[str, Any]:
+    """The same document, which says that each route but health needs a key, with which scope."""
+    components = document.setdefault("components", {})
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    for path, operations in schema["paths"].items():
+    for path, operations in document["paths"].items():
         for method, operation in operations.items():
             needed = scope_of(path, method.upper())
             if needed is not None:
                 operation["security"] = [{"key": [needed.value]}]
+    return document

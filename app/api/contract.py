@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from fastapi import FastAPI
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from app.access.audit import AuditEntry
@@ -418,19 +417,8 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
 """Of each route the status of success, a type or the content by media type, and its problems."""
 
 
-def declare_answers(app: FastAPI) -> None:
-    """Has the application's document say what its routes answer."""
-    made = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _with_answers(made())
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _with_answers(document: dict[str, Any]) -> dict[str, Any]:
+def with_answers(document: dict[str, Any]) -> dict[str, Any]:
+    """The same document, which says what each route answers, too."""
     kinds = {kind for _, kind, _ in ANSWERS.values() if not isinstance(kind, dict)}
     ordered = sorted(kinds, key=lambda kind: str(kind.__name__))
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REFERENCE)

@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 
 _DRAWS = 20
 """Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
+_CELLS_TOGETHER = 1 << 13
+"""Tables are joined up to so many cells: numpy is called as often for few as for many."""
 
 
 class BinnedScorecard:
@@ -43,12 +45,20 @@ class BinnedScorecard:
 
     def __init__(self, *, floors: bool = False) -> None:
         """With the `floors` of GC-N, which take as long as all else, where they are wanted."""
+        self._waiting: list[BinsTable] = []
         self._totals: list[Bins] = []
         self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
         self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N if floors}
 
     def add(self, table: BinsTable) -> None:
         """Take in a table."""
+        self._waiting.append(table)
+        if sum(len(waiting.cells) for waiting in self._waiting) >= _CELLS_TOGETHER:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        table = waiting[0] if len(waiting) == 1 else BinsTable.merge(waiting)
         self._totals.append(table.total())
         *columns, rows = table.samples()
         runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
@@ -59,8 +69,8 @@ class BinnedScorecard:
 
     def row(self) -> Row:
         """The numbers; what is undefined is None, so that no gauge shows it."""
-        if not self._totals:
-            self.add(BinsTable.empty())
+        if self._waiting or not self._totals:
+            self._take_in()
         pooled = Predictions.check(*Bins.merge(self._totals).samples())
         row = {
             **pooled_scores(pooled),

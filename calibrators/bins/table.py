@@ -62,7 +62,8 @@ class BinsTable(GridSums):
     @classmethod
     def empty(cls) -> Self:
         """A table of no campaigns."""
-        return cls._of((), np.empty(0, np.int64), np.empty((3, 0), np.int64))
+        cells = np.empty(0, np.int64)
+        return cls._made((), np.zeros(1, np.int64), cells, np.empty((3, 0), np.int64))
 
     @classmethod
     def from_columns(
