@@ -62,8 +62,7 @@ class BinsTable(GridSums):
     @classmethod
     def empty(cls) -> Self:
         """A table of no campaigns."""
-        cells = np.empty(0, np.int64)
-        return cls._made((), np.zeros(1, np.int64), cells, np.empty((3, 0), np.int64))
+        return cls._made((), *(np.zeros(shape, np.int64) for shape in (1, 0, (3, 0))))
 
     @classmethod
     def from_columns(

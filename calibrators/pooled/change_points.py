@@ -183,21 +183,21 @@ def drift_rates(expected: Floats, observed: Floats) -> Floats:
     usual = -0.5 * (np.log(STEPS / _USUAL) / _DOUBT) ** 2
     places = np.zeros(len(expected), np.int64)
     for span in DRIFT_SPANS:
-        fits = [_fit(expected, observed, span, step) for step in STEPS.tolist()]
+        fits = _fits(expected, observed, span)
         places = np.maximum(places, np.argmax(usual[:, None] + fits, axis=0))
     return STEPS[places] ** 2
 
 
-def _fit(expected: Floats, observed: Floats, span: int, step: float) -> Floats:
-    """Log likelihood of the differences of a campaign's spans in turn, (c,), over their overlap."""
+def _fits(expected: Floats, observed: Floats, span: int) -> Floats:
+    """Log likelihood of the differences of spans in turn, (steps, c), over their overlap."""
     e, y = span_sums(expected, span), span_sums(observed, span)
     logs, noise = np.log((y + 0.5) / (e + 0.5)), 1 / (e + 0.5)
-    between = step**2 * (2 * span**2 + 1) / (3 * span)
+    between = STEPS[:, None, None] ** 2 * (2 * span**2 + 1) / (3 * span)
     variances = noise[:, span:] + noise[:, :-span] + between
     squares = (logs[:, span:] - logs[:, :-span]) ** 2
     logs_of_t = (_FREEDOM + 1) * np.log1p(squares / (_FREEDOM * variances)) + np.log(variances)
     usable = np.minimum(e[:, span:], e[:, :-span]) >= _FEWEST_EXPECTED
-    fits: Floats = -0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=1) / span
+    fits: Floats = -0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=2) / span
     return fits
 
 

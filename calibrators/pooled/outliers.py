@@ -91,7 +91,7 @@ def starts(ages: Floats) -> Floats:
 
 def span_sums(values: Floats, span: int) -> Floats:
     """Sums of `span` hours in turn, (c, h - span + 1); none where there are fewer."""
-    sums = np.cumsum(np.pad(values, ((0, 0), (1, 0))), axis=1)
+    sums = np.cumsum(np.hstack((np.zeros((len(values), 1)), values)), axis=1)
     # Rounding alone makes one negative.
     return np.maximum(sums[:, span:] - sums[:, :-span], 0.0)
 
