@@ -1,4 +1,4 @@
-"""The keys that a process knows: in memory, current to a second, with a copy on the host's disk.
+"""The keys that a process knows, current to a second and with a copy on disk; who must have one.
 
 The copy holds digests and no secrets. A process that starts while the store is away takes its keys
 from there; a store that has lost all keys gets those back that this process had read from it.
@@ -16,9 +16,9 @@ import redis
 
 from app.access.key_store import KeyStore, StoredKeys, read_keys
 from app.access.keys import KeyTable, digest_of
-from app.settings import Settings
+from app.settings import Settings, variable_of
 from app.storage.errors import StorageUnavailable
-from app.storage.redis.client import store_of
+from app.storage.redis.client import open_redis, store_of
 from app.whole_files import write_durably
 
 COPY: Final = "api-keys.json"
@@ -165,3 +165,22 @@ class KeyWatch:
             if not self._copy_failed:
                 _log.error("the API keys have no copy on this host: %s", error)
             self._copy_failed = True
+
+
+class PublicAddressRefused(ValueError):
+    """The address is open to other machines, and there is no key to keep them out."""
+
+
+def refuse_public_address(settings: Settings, redis_url: str) -> None:
+    """Raises PublicAddressRefused unless the address is local or there are keys; while the store
+    does not answer nobody knows, and nobody gets in without one."""
+    if not settings.is_public:
+        return
+    with open_redis(redis_url, settings.redis_timeout_seconds) as client:
+        watch = KeyWatch.of(settings, client, redis_url, always=False)
+        if watch.begin() and not watch.table.required:
+            raise PublicAddressRefused(
+                f"{variable_of('host')} = {settings.host}: other machines could reach it, and there"
+                f" is no API key; set {variable_of('bootstrap_admin_key')}, or make keys with"
+                " `sirocco keys create` while the service listens on 127.0.0.1"
+            )

@@ -6,9 +6,12 @@ Labels and trainings read both as they read a click log: `JoinedHours`.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import groupby
 from math import ceil, floor
-from tempfile import TemporaryDirectory
+from multiprocessing.util import Finalize
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any, Final
 
 import pyarrow as pa
@@ -40,11 +43,10 @@ from app.lake.tasks import PartitionTask, extra, reaching_output, reading_settin
 from app.settings import SECONDS_PER_HOUR
 
 _BEHAVIOURS: Final = "behaviours"
-_MEMORY: Final = "1GB"
-"""What a join holds; the rest waits in a temporary folder."""
+_OPTIONS: Final = {"memory_limit": "1GB", "threads": "1"}
 _ROWS_AT_ONCE: Final = 100_000
 _TABLE: Final = """
-    CREATE TABLE behaviours (click_id VARCHAR, occurred_at DOUBLE, name VARCHAR, value DOUBLE)
+    CREATE TEMP TABLE behaviours (click_id VARCHAR, occurred_at DOUBLE, name VARCHAR, value DOUBLE)
 """
 _INSERT: Final = "INSERT INTO behaviours FROM batch SEMI JOIN clicks USING (click_id)"
 _JOIN: Final = """
@@ -232,19 +234,23 @@ def _sums(clicks: Any, behaviours: Iterable[Any], post_click: float) -> list[dic
 
 
 def _joined(clicks: Any, behaviours: Iterable[Any]) -> Iterator[tuple[int, float, str, float]]:
-    """Place of the click, time, name and value of each behaviour of a click, in this order.
-
-    DuckDB brings rows together and sorts them: what it cannot hold, it keeps on disk.
-    """
-    duckdb = extra("duckdb", "lake", "joining clicks and behaviours")
+    """Place of the click, time, name and value of each behaviour of a click, in this order."""
     places = pa.table({CLICK_ID: clicks[CLICK_ID], "place": pa.array(range(len(clicks)))})
-    with TemporaryDirectory(prefix="sirocco-lake-") as folder:
-        options = {"memory_limit": _MEMORY, "temp_directory": folder, "threads": "1"}
-        with duckdb.connect(config=options) as connection:
-            connection.register("clicks", places)
-            connection.execute(_TABLE)
-            for rows in behaviours:
-                connection.register("batch", rows)
-                connection.execute(_INSERT)
-            for batch in connection.sql(_JOIN).to_arrow_reader(_ROWS_AT_ONCE):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    with _database(extra("duckdb", "lake", "joining clicks and behaviours")).cursor() as connection:
+        connection.register("clicks", places)
+        connection.execute(_TABLE)
+        for rows in behaviours:
+            connection.register("batch", rows)
+            connection.execute(_INSERT)
+        for batch in connection.sql(_JOIN).to_arrow_reader(_ROWS_AT_ONCE):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+@cache
+def _database(duckdb: Any) -> Any:
+    """Brings rows together and sorts them; what it cannot hold, it keeps on disk. One a process: to
+    make it takes longer than to join the clicks of a quiet hour."""
+    folder = mkdtemp(prefix="sirocco-lake-")
+    # The children of a pool end without `atexit`.
+    Finalize(None, rmtree, (folder, True), exitpriority=0)
+    return duckdb.connect(config={**_OPTIONS, "temp_directory": folder})

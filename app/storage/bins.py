@@ -160,14 +160,6 @@ class BinsStore:
         return self._folding.fold(shards)
 
     @reaching_the_store()
-    def damaged_blocks(self) -> int:
-        """Number of blocks that were set aside."""
-        pipeline = self._client.pipeline(transaction=False)
-        for shard in range(keys.SHARDS):
-            pipeline.llen(keys.damaged(shard))
-        return sum(pipeline.execute())
-
-    @reaching_the_store()
     def hours(self, target: str) -> list[int]:
         """The hours that hold events of a target, folded or not, ascending."""
         now, _ = self._client.time()

@@ -1,5 +1,5 @@
-"""The numbers of the report: out-of-sample quality of the last hour and of the window, and which
-campaigns are off beyond chance; what hours cost and brought; and days of units.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window, which
+campaigns are off beyond chance, and what hours cost and brought.
 
 Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
@@ -484,18 +484,6 @@ def _row(hours: Iterable[list[float]]) -> Row:
 
 def _over(above: float, below: float) -> float | None:
     return above / below if below > 0 else None
-
-
-def take_in_units(bins: BinsStore, target: str, closed: int, window: int) -> None:
-    """Add the hours below `closed` but the last, whose late clicks are still to come, once each;
-    where there never were any units only the newest is looked at."""
-    complete, days = closed - 1, bins.unit_days
-    first = max(days.until(target) or complete - 1, complete - window)
-    for hour in range(first, complete):
-        units = BinsTable.merge(bins.breakdown(target, "units", hour, hour + 1))
-        if len(units):
-            money = BinsTable.merge(bins.breakdown(target, "unit_money", hour, hour + 1))
-            days.add(target, hour, units, money)
 
 
 def new_pushes(target: str, before: Mapping[str, Any], report: Mapping[str, Any]) -> list[int]:

@@ -21,7 +21,7 @@ from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.experiments import Canary, Challengers
+from app.worker.experiments import Canary, Challengers, take_in_units
 from app.worker.fields import FieldsReport
 from app.worker.fitting import (
     FROZEN,
@@ -42,7 +42,6 @@ from app.worker.monitoring import (
     TargetReport,
     carried_over,
     new_pushes,
-    take_in_units,
 )
 from app.worker.products import products_report
 from app.worker.progress import PUBLISHING, Advance, Step, unheard

@@ -30,6 +30,7 @@ from tests.columns.bodies import (
 )
 from tests.columns.bodies import OUTCOMES as OUTCOMES_KIND
 from tests.columns.bodies import body as raw_body
+from tests.storage.contents import damaged_blocks
 
 PATH = "/v1/events"
 COLUMNS = "application/vnd.sirocco.columns"
@@ -105,7 +106,7 @@ def stored(service, targets=("click", "view")):
         for target in targets
         for hour in store.hours(target)
     }
-    assert store.damaged_blocks() == 0
+    assert damaged_blocks(store) == 0
     # Sums by arm, by unit and of money stand beside the bins.
     beside = {
         key: service.store.hmget(key, BREAKDOWNS)

@@ -28,6 +28,7 @@ from tests.columns.bodies import (
     read_answer,
     scores_body,
 )
+from tests.storage.contents import damaged_blocks
 
 COLUMNS = "application/vnd.sirocco.columns"
 MANY = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -139,7 +140,7 @@ def test_changed_events_are_refused_or_taken_apart_by_index(attacked, dictionary
         assert rows == int.from_bytes(body[8:12], "little") > 0
     store = BinsStore(attacked.store, attacked.settings.ttl_seconds)
     store.fold()
-    assert store.damaged_blocks() == 0
+    assert damaged_blocks(store) == 0
 
 
 @MANY

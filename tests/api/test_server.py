@@ -7,13 +7,9 @@ import sys
 import pytest
 
 from app.access.key_store import KeyStore
+from app.access.key_watch import PublicAddressRefused
 from app.access.keys import Scope
-from app.api.server.server import (
-    THRESHOLD_VARIABLE,
-    PublicAddressRefused,
-    run_server,
-    server_of,
-)
+from app.api.server.server import THRESHOLD_VARIABLE, run_server, server_of
 from app.settings import Settings
 
 NOWHERE = "unix:///nowhere/redis.sock"

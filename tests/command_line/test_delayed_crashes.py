@@ -24,6 +24,7 @@ from tests.command_line.click_stories import AHEAD, ClickStory, bins_of, request
 from tests.command_line.doomed_store import Doom, around
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
 from tests.command_line.persistent_client import PersistentClient
+from tests.storage.contents import damaged_blocks
 
 pytestmark = pytest.mark.slow
 
@@ -137,7 +138,7 @@ def check_store(service: MortalService, store: redis.Redis, world: World) -> Non
     bins = BinsStore(store, service.settings.ttl_seconds)
     hour = int(world.now // SECONDS_PER_HOUR)
     assert bins.window("click", hour - 1, hour + 2) == bins_of(world.stories)
-    assert bins.damaged_blocks() == 0
+    assert damaged_blocks(bins) == 0
     counts = OpenClicks(store).counts()
     assert {name: count for name, count in counts.items() if count} == {
         "closed": len(world.stories)

@@ -2,6 +2,9 @@
 
 import redis
 
+from app.storage import keys
+from app.storage.bins import BinsStore
+
 
 def contents(client: redis.Redis) -> dict[bytes, object]:
     """Every key and what it holds, without times to live."""
@@ -21,3 +24,8 @@ def _held(client: redis.Redis, key: bytes) -> object:
         case b"zset":
             return client.zrange(key, 0, -1, withscores=True)
     raise AssertionError(f"{key!r} is of no known type")
+
+
+def damaged_blocks(store: BinsStore) -> int:
+    """How many blocks were set aside."""
+    return sum(store._client.llen(keys.damaged(shard)) for shard in range(keys.SHARDS))

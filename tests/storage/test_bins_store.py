@@ -11,6 +11,7 @@ from app.storage.bins import TABLES_AT_ONCE
 from app.storage.keys import SHARDS, TargetHour, hours, set_aside, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, Append, Impressions
+from tests.storage.contents import damaged_blocks
 from tests.storage.shards import by_shard
 
 CAMPAIGN = "campaign-0"
@@ -35,7 +36,7 @@ def test_an_empty_store_has_empty_bins(store: BinsStore) -> None:
     assert store.hour("click", HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR + 5, calibrated=True) == BinsTable.empty()
-    assert (store.hours("click"), store.fold(), store.damaged_blocks()) == ([], 0, 0)
+    assert (store.hours("click"), store.fold(), damaged_blocks(store)) == ([], 0, 0)
 
 
 def test_a_window_is_the_sum_of_its_hours_without_the_last(

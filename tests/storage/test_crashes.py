@@ -10,6 +10,7 @@ import redis
 from app.storage import BinsStore, EmbeddedRedis, EventBatch, Lease, Versions, open_redis
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
+from tests.storage.contents import damaged_blocks
 from tests.storage.traffic import Traffic, kill_at_work
 
 EVENTS = 20
@@ -47,7 +48,7 @@ def window(server: EmbeddedRedis) -> BinsTable:
     with open_redis(server.url) as client:
         store = BinsStore(client, TTL_SECONDS)
         store.fold()
-        assert store.damaged_blocks() == 0
+        assert damaged_blocks(store) == 0
         return store.window("click", HOUR, HOUR + 2)
 
 

@@ -13,7 +13,7 @@ from app.storage.keys import SHARDS, TargetHour, logs, set_aside, shard_of
 from app.storage.statistics import folding
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
-from tests.storage.contents import contents
+from tests.storage.contents import contents, damaged_blocks
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
 from tests.storage.packing import encoded, marked
 
@@ -209,7 +209,7 @@ def test_numbers_of_batches_grow_though_a_mark_is_lost_or_damaged(
     assert store.fold() == 60
 
     assert counted(store) == 110
-    assert store.damaged_blocks() == (moment == "after")
+    assert damaged_blocks(store) == (moment == "after")
 
 
 def test_damaged_numbers_of_a_table_are_set_aside_and_said(
@@ -295,7 +295,7 @@ def test_a_damaged_block_is_set_aside_and_the_others_are_folded(
         assert store.fold() == 100
 
     assert counted(store) == 100
-    assert store.damaged_blocks() == 1
+    assert damaged_blocks(store) == 1
     assert redis_client.lrange(f"sirocco:{{{LOG.shard:02d}}}:damaged", 0, -1) == [garbage]
     assert f"block of {LOG.log} set aside" in caplog.text
 
@@ -306,7 +306,7 @@ def test_a_log_of_damaged_blocks_only_is_emptied(
     redis_client.rpush(LOG.log, b"one", b"two")
     redis_client.sadd(logs(LOG.shard), LOG.member)
 
-    assert (store.fold(), store.damaged_blocks()) == (0, 2)
+    assert (store.fold(), damaged_blocks(store)) == (0, 2)
 
     assert not redis_client.exists(LOG.log)
     assert store.hour("click", HOUR) == BinsTable.empty()

@@ -1,5 +1,5 @@
 """Serves the application over HTTP until it is told to stop: a uvicorn server that keeps its worker
-status current and ends without failing a request; and whether its address may be public.
+status current and ends without failing a request.
 """
 
 import asyncio
@@ -14,13 +14,12 @@ from typing import Any, Final, cast
 
 import uvicorn
 
-from app.access.key_watch import KeyWatch
+from app.access.key_watch import refuse_public_address
 from app.api.application import create_app
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
 from app.api.resources import Resources
 from app.api.server.protocol import protocol_of
-from app.settings import Settings, variable_of
-from app.storage.redis.client import open_redis
+from app.settings import Settings
 
 _LOOK_SECONDS: Final = 0.02
 # After the last answer a caller may be about to send its next request, or its first after a new
@@ -127,28 +126,6 @@ class DrainingServer(uvicorn.Server):
 
         loop = asyncio.get_running_loop()
         return await loop.create_server(protocol, sock=listener, backlog=self.config.backlog)
-
-
-class PublicAddressRefused(ValueError):
-    """The address is open to other machines, and there is no key to keep them out."""
-
-    def __init__(self, host: str) -> None:
-        super().__init__(
-            f"{variable_of('host')} = {host}: other machines could reach it, and there is no API"
-            f" key; set {variable_of('bootstrap_admin_key')}, or make keys with `sirocco keys"
-            " create` while the service listens on 127.0.0.1"
-        )
-
-
-def refuse_public_address(settings: Settings, redis_url: str) -> None:
-    """Raises PublicAddressRefused unless the address is local or there are keys; while the store
-    does not answer nobody knows, and nobody gets in without one."""
-    if not settings.is_public:
-        return
-    with open_redis(redis_url, settings.redis_timeout_seconds) as client:
-        watch = KeyWatch.of(settings, client, redis_url, always=False)
-        if watch.begin() and not watch.table.required:
-            raise PublicAddressRefused(settings.host)
 
 
 _SHUTDOWN_SECONDS: Final = 10

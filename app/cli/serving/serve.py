@@ -10,8 +10,9 @@ from socket import socket
 from typing import Any, NamedTuple
 
 from app.access.audit import appending
-from app.api.metrics.workers import WorkerTable, new_file
-from app.api.server.server import PublicAddressRefused, refuse_public_address
+from app.access.key_watch import PublicAddressRefused, refuse_public_address
+from app.api.metrics.counters import LayoutsDiffer
+from app.api.metrics.workers import WorkerSlot, WorkerTable, new_file
 from app.cli.console import note
 from app.cli.serving.processes import STOP_SECONDS, Child, Supervision
 from app.cli.serving.settings import environment_of, listener, settings_with
@@ -88,8 +89,6 @@ def _warn_of_reload() -> None:
 def _serve_as_worker(
     settings: Settings, listening: int, file: int, rows: int, row: int, admin: int | None = None
 ) -> None:
-    from app.api.metrics.counters import LayoutsDiffer
-    from app.api.metrics.workers import WorkerSlot
     from app.api.server.server import run_worker
 
     place = WorkerSlot.shared(file, rows, row)
