@@ -133,7 +133,8 @@ def _refit(store: Store) -> Calls:
     for hour in range(HOURS):
         asyncio.run(_post(store, settings, platform, hour))
         request = Request(float((first + hour + 1) * HOUR_SECONDS))
-        tracer.watch()
+        if hour >= FIRST_REFITS:
+            tracer.watch()
         with tracer.counting() as calls:
             refitter.run(request, token.token, partial(float, request.as_of))
         sys.setprofile(None)

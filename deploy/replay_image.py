@@ -7,7 +7,7 @@ the configuration of the deployments. It must be ready, healthy, and drain when 
 
 What differs from a real build: the base is made of this machine's Python and libraries; `apt-get`
 unpacks packages of this machine's Debian; they and the wheels are fetched beforehand, and the steps
-have no network.
+have no network. Nothing is compiled when it is installed: that would take most of the time.
 
     python deploy/replay_image.py --fetch PARTS
     python deploy/replay_image.py --redis-server redis-server PARTS                (as root, Linux)
@@ -155,7 +155,7 @@ class Replay:
             (package,) = self._parts.glob(f"{name}_*.deb")
             subprocess.run(["dpkg-deb", "-x", package, root / "packages" / name], check=True)
         _bind(self._parts, root / "wheels")
-        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
+        offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels", "PIP_COMPILE": "0"}
         subprocess.run(
             ["unshare", f"--root={root}", f"--wd={self.stage.folder}", "sh", "-ec", rest],
             env=self.stage.environment | offline,

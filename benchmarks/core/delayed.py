@@ -44,7 +44,7 @@ class Sizes:
 
     seeds: int = 5
     days: int = 21
-    judged: int = 7
+    judged: float = 7
     clicks_per_hour: float = 2_400
     threads: int = 0
 

@@ -140,7 +140,10 @@ DRAWN, DRAWS = 10_000, 6
 
 
 def measure(
-    count: int = COUNT, traffic: tuple[int, ...] = POSITIVES, refits: int = REFITS
+    count: int = COUNT,
+    traffic: tuple[int, ...] = POSITIVES,
+    refits: int = REFITS,
+    minutes: tuple[int, ...] = MINUTES,
 ) -> Table:
     """All rows."""
     columns = {f"{positives:,} an hour": positives for positives in traffic}
@@ -151,7 +154,7 @@ def measure(
     for factor in JUMPS:
         title = f"hours until a jump x {factor:g} is found, median"
         rows[title] = {at: _delay(count, each, factor) for at, each in columns.items()}
-    found = {at: _losses(count, each) for at, each in columns.items()}
+    found = {at: _losses(count, each, minutes) for at, each in columns.items()}
     for title in found[next(iter(columns))]:
         rows[title] = {at: losses[title] for at, losses in found.items()}
     rows[f"alerts of {DRAWN:,} fitted campaigns in {refits} h, {DRAWS} times"] = false_alerts(
@@ -244,7 +247,7 @@ def _delay(count: int, positives: int, factor: float) -> Cell:
     return f"over {DAY}"
 
 
-def _losses(count: int, positives: int) -> dict[str, Cell]:
+def _losses(count: int, positives: int, every: tuple[int, ...]) -> dict[str, Cell]:
     rng = np.random.default_rng(3)
     after = max(behind for _, behind in PERIODS.values())
     shape = (count, SLOTS * (WINDOW + after))
@@ -252,7 +255,7 @@ def _losses(count: int, positives: int) -> dict[str, Cell]:
     logs += cycles((1, shape[1]), 0.15, rng)
     seen = drawn(positives, logs, rng)
     rows: dict[str, Cell] = {}
-    for minutes in MINUTES:
+    for minutes in every:
         for weighted in (False, True):
             lost = excess(seen, minutes, weighted)
             title = (

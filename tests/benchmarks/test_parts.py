@@ -194,7 +194,7 @@ def test_pace_has_a_row_for_each_stream() -> None:
 
 def test_delayed_has_a_row_for_each_way_of_labelling() -> None:
     """Cuts and shares may be below 0; with little traffic, GC-N may be undefined."""
-    sizes = delayed.Sizes(seeds=1, days=10, judged=1, clicks_per_hour=150, threads=1)
+    sizes = delayed.Sizes(seeds=1, days=10, judged=0.5, clicks_per_hour=150, threads=1)
     rows = delayed.measure_large(sizes)
     ours = ["none", "stc", "ltc", *delayed.RULES, "oracle"]
     blind = [f"{name}; {what}" for what in delayed.SIGHTS for name in delayed.RULES]
@@ -326,7 +326,7 @@ def test_the_ways_of_a_measurement_are_all_called() -> None:
 
 
 def test_memory_has_a_row_for_each_kind() -> None:
-    rows = memory.measure(30_000)
+    rows = memory.measure(10_000)
 
     assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, not packed yet"]["bytes"]
     assert rows["event"]["bytes"] > 20

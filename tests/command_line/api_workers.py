@@ -1,5 +1,6 @@
 """`sirocco serve --workers N` in processes of its own, and what its callers see of it."""
 
+import signal
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.api.server.server import _IDLE_SECONDS
-from tests.command_line.conftest import Started
+from tests.command_line.conftest import SECONDS, Started
 from tests.command_line.test_up import wait_until
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
@@ -19,6 +20,7 @@ from tests.reserved_ports import reserved_port
 CALIBRATE = "/v1/calibrate"
 # Each request on a connection of its own; quicker than a client of its own.
 NEW_CONNECTIONS = httpx.Limits(max_keepalive_connections=0)
+PAUSE_SECONDS = 0.01
 QUESTION = {"target": "click", "campaign": "a", "scores": [0.25]}
 
 
@@ -43,7 +45,8 @@ class ApiWorkers:
 
     def metric(self, name: str, **labels: str) -> float | None:
         """What a worker says, on a connection of its own; None if it says nothing of that name."""
-        text = self.http.get(f"{self.url}/metrics").text
+        lines = self.http.get(f"{self.url}/metrics").text.splitlines(keepends=True)
+        text = "".join(line for line in lines if line.startswith(name))
         for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if (sample.name, sample.labels) == (name, labels):
@@ -113,7 +116,8 @@ class Caller:
     def _run(self) -> None:
         limits = httpx.Limits() if self.keeps_alive else NEW_CONNECTIONS
         with client(limits) as http:
-            while not self.stop.is_set():
+            # Without a pause callers would take the processor from those that are to start.
+            while not self.stop.wait(PAUSE_SECONDS):
                 self._ask(http)
 
     def _ask(self, http: httpx.Client) -> None:
@@ -145,3 +149,17 @@ def half_a_request(port: int) -> tuple[socket.socket, bytes]:
     connection = socket.create_connection(("127.0.0.1", port))
     connection.sendall(head + b"content-length: %d\r\n\r\n" % len(body) + body[:20])
     return connection, body[20:]
+
+
+def refuses(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def end(process: Popen[str]) -> str:
+    """Tell the parent to end; what it said on stderr."""
+    process.send_signal(signal.SIGTERM)
+    return process.communicate(timeout=SECONDS)[1]

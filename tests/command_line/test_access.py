@@ -116,9 +116,13 @@ def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:
     assert "secret" not in run.stderr.replace("the API key", "")
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("command", [("serve",), ("up", "--workers", 2)], ids=["alone", "workers"])
 def test_a_service_with_keys_and_a_port_for_admins(
-    started: Started, sirocco: Sirocco, environment: dict[str, str], tmp_path: Path, workers: int
+    started: Started,
+    called: Sirocco,
+    environment: dict[str, str],
+    tmp_path: Path,
+    command: tuple[str, ...],
 ) -> None:
     """Its children have the secret by a file; nobody on the machine sees it in their arguments."""
     secret, port, admin_port = tmp_path / "bootstrap", reserved_port(), reserved_port()
@@ -128,14 +132,12 @@ def test_a_service_with_keys_and_a_port_for_admins(
         "SIROCCO_BOOTSTRAP_ADMIN_KEY_FILE": str(secret),
         "SIROCCO_ADMIN_PORT": str(admin_port),
     }
-    process = started(
-        *("up", "--host", "0.0.0.0", "--port", port, "--workers", workers),
-        *("--data-dir", tmp_path / "data"),
-    )
+    given = ("--host", "0.0.0.0", "--port", port, "--data-dir", tmp_path / "data")
+    process = started(*command, *given)
     url, admins = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin_port}"
     eventually(lambda: process.poll() is not None or answers(f"{url}/readyz") == 200)
 
-    made = sirocco(
+    made = called(
         *("keys", "create", "--scope", "calibrate", "--url", admins), SIROCCO_API_KEY=BOOTSTRAP
     )
     key = {"Authorization": f"Bearer {made.stdout.strip()}"}

@@ -60,12 +60,13 @@ def test_every_calibrator_against_raw_and_against_sir(
 
 @pytest.mark.slow
 def test_pooled_is_one_of_those_that_are_compared(
-    tmp_path: Path, called: Sirocco, days: EventTable, short: Path
+    tmp_path: Path, called: Sirocco, days: EventTable
 ) -> None:
     """By default too; the others are compared with the method of the settings, which it is."""
-    some = answer(called, short, *QUICK, "--calibrators", "pooled,sir")
-    hour = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 3)))
-    every = answer(called, hour, *QUICK, "--draws", "0")
+    hours = write_log(tmp_path / "hours.parquet", days.select(np.arange(len(days) // 3)))
+    few = write_log(tmp_path / "few.parquet", days.select(np.arange(len(days) // 8)))
+    some = answer(called, hours, *QUICK, "--calibrators", "pooled,sir")
+    every = answer(called, few, *QUICK, "--window", "2h", "--draws", "0")
 
     assert list(some["differences"]["against"]) == ["raw", "pooled"]
     assert some["rows"]["pooled"]["log_loss"] < some["rows"]["raw"]["log_loss"]
@@ -164,7 +165,7 @@ def test_effects_of_fields_are_served(tmp_path: Path, called: Sirocco) -> None:
     """Half of the impressions have odds that are three times those of the others."""
     table = Platform(
         campaigns=3, impressions_per_hour=1_500, ctr=0.1, start=START, seed=4
-    ).hours(0, 12).events  # fmt: skip
+    ).hours(0, 9).events  # fmt: skip
     rng = np.random.default_rng(5)
     ios = rng.random(len(table)) < 0.5
     odds = table.scores / (1 - table.scores) * np.where(ios, 1.7, 0.57)

@@ -23,30 +23,20 @@ HOUR, DAY = 3600.0, 86_400.0
 
 @pytest.mark.slow
 def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) -> None:
-    log = write_short(tmp_path / "clicks.parquet")
-
-    run = called("backtest", log, "--delayed", "--judged", "2h", *FIT, "--json", **SHORT)
-
-    assert run.returncode == 0, run.stderr
-    answer = orjson.loads(run.stdout)
-    assert list(answer) == ["rows"]
-    assert list(answer["rows"]) == ROWS
-    assert all(list(card) == COLUMNS for card in answer["rows"].values())
-    assert run.stderr == ""
-
-
-@pytest.mark.slow
-def test_the_pooled_method_fits_the_same_rows(tmp_path: Path, called: Sirocco) -> None:
-    """What serves a delayed target can be judged as it serves it."""
+    """Of the pooled method the same: what serves a delayed target can be judged as it serves it."""
     log = write_short(tmp_path / "clicks.parquet")
     delayed = (log, "--delayed", "--judged", "1h", *FIT, "--json")
 
-    sir, pooled = (
-        orjson.loads(called("backtest", *delayed, "--calibrator", name, **SHORT).stdout)["rows"]
-        for name in ("sir", "pooled")
-    )
+    runs = [
+        called("backtest", *delayed, "--calibrator", name, **SHORT) for name in ("sir", "pooled")
+    ]
 
-    assert list(pooled) == ROWS
+    assert [(run.returncode, run.stderr) for run in runs] == [(0, ""), (0, "")]
+    answers = [orjson.loads(run.stdout) for run in runs]
+    assert [list(answer) for answer in answers] == [["rows"], ["rows"]]
+    sir, pooled = (answer["rows"] for answer in answers)
+    assert list(sir) == list(pooled) == ROWS
+    assert all(list(card) == COLUMNS for rows in (sir, pooled) for card in rows.values())
     assert pooled["none"] == sir["none"]
     assert pooled["oracle"]["log_loss"] != sir["oracle"]["log_loss"]
 
@@ -55,7 +45,7 @@ def test_the_pooled_method_fits_the_same_rows(tmp_path: Path, called: Sirocco) -
 def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
     logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
 
-    run = called("backtest", *logs, "--delayed", "--judged", "2h", *FIT, "--json", **SHORT)
+    run = called("backtest", *logs, "--delayed", "--judged", "1h", *FIT, "--json", **SHORT)
 
     answer = orjson.loads(run.stdout)
     assert list(answer) == ["rows", "spread", "logs"]
@@ -68,7 +58,7 @@ def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
 @pytest.mark.slow
 def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
     log = write_short(tmp_path / "clicks.parquet")
-    options = ("--delayed", "--judged", "2h", *FIT, "--picture", "delayed.png")
+    options = ("--delayed", "--judged", "1h", *FIT, "--picture", "delayed.png")
 
     run = called("backtest", log, *options, **SHORT)
 

@@ -34,15 +34,14 @@ def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: st
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize("calibrator", [(), ("--calibrator", "sir")])
-def test_the_service_and_the_backtest_are_one_code(
-    tmp_path: Path, called: Sirocco, calibrator: tuple[str, ...]
-) -> None:
-    assert_equal_to_the_backtest(tmp_path, called, *calibrator)
+def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, called: Sirocco) -> None:
+    assert_equal_to_the_backtest(tmp_path, called, "--calibrator", "sir")
 
 
 @pytest.mark.slow
-def test_so_they_are_in_processes_of_their_own(tmp_path: Path, sirocco: Sirocco) -> None:
+def test_so_they_are_with_defaults_in_processes_of_their_own(
+    tmp_path: Path, sirocco: Sirocco
+) -> None:
     assert_equal_to_the_backtest(tmp_path, sirocco)
 
 

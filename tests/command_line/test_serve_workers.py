@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import Popen
 from threading import Event
 
 import httpx
@@ -16,9 +15,16 @@ from app.api.metrics.counters import MetricLayout
 from app.api.metrics.workers import WorkerSlot, new_file
 from app.cli.serving.processes import Supervision
 from app.cli.serving.serve import ApiWorkers as Parent
-from tests.command_line.api_workers import Caller, half_a_request, serve
+from tests.command_line.api_workers import (
+    ApiWorkers,
+    Caller,
+    end,
+    half_a_request,
+    refuses,
+    serve,
+)
 from tests.command_line.conftest import SECONDS, Sirocco, Started
-from tests.command_line.test_up import is_ready, runs, wait_until
+from tests.command_line.test_up import runs, wait_until
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
@@ -38,15 +44,27 @@ def frozen(process: int) -> Iterator[None]:
         os.kill(process, signal.SIGCONT)
 
 
-def end(process: Popen[str]) -> str:
-    """Tell the parent to end; what it said on stderr."""
-    process.send_signal(signal.SIGTERM)
-    return process.communicate(timeout=SECONDS)[1]
-
-
-def test_each_worker_answers_for_all(tmp_path: Path, started: Started) -> None:
-    """On the same port, with the same sum, whoever is asked: the other one cannot answer."""
+@pytest.mark.slow
+def test_all_answer_for_each_other_and_to_the_end(
+    tmp_path: Path, started: Started, environment: dict[str, str]
+) -> None:
+    environment["SIROCCO_DRAIN_SECONDS"] = "600"
     running = serve(started, tmp_path / "data")
+    each_worker_answers_for_all(running)
+    balancers_are_told_by_every_worker(running)
+    whoever_has_begun_is_answered_to_the_end(running)
+
+
+@pytest.mark.slow
+def test_workers_are_replaced_and_nobody_notices(tmp_path: Path, started: Started) -> None:
+    running = serve(started, tmp_path / "data")
+    counters_do_not_fall_with_a_worker(running)
+    a_rolling_restart_fails_no_request(running)
+    the_end_may_come_in_the_middle_of_a_restart(running)
+
+
+def each_worker_answers_for_all(running: ApiWorkers) -> None:
+    """On the same port, with the same sum, whoever is asked: the other one cannot answer."""
     first, second = running.workers
 
     with frozen(first):
@@ -60,10 +78,8 @@ def test_each_worker_answers_for_all(tmp_path: Path, started: Started) -> None:
     assert (by_the_first, by_the_second) == (3 * QUESTIONS, 3 * QUESTIONS)
 
 
-@pytest.mark.slow
-def test_counters_do_not_fall_with_a_worker(tmp_path: Path, started: Started) -> None:
+def counters_do_not_fall_with_a_worker(running: ApiWorkers) -> None:
     """One that is killed is started again, goes on in its row, and is gone from the gauges."""
-    running = serve(started, tmp_path / "data")
     running.ask(QUESTIONS)
     killed = running.workers[0]
 
@@ -91,11 +107,9 @@ def await_answers(callers: list[Caller]) -> None:
     )
 
 
-@pytest.mark.slow
-def test_a_rolling_restart_fails_no_request(tmp_path: Path, started: Started) -> None:
+def a_rolling_restart_fails_no_request(running: ApiWorkers) -> None:
     """Under load from new connections and from kept ones; and no answer is missing in the sum."""
-    running = serve(started, tmp_path / "data")
-    before, stop = running.workers, Event()
+    before, counted, stop = running.workers, running.counted, Event()
     callers = [Caller(running.url, keeps_alive, stop) for keeps_alive in (False, True) * 2]
     await_answers(callers)
     running.process.send_signal(signal.SIGHUP)
@@ -107,14 +121,23 @@ def test_a_rolling_restart_fails_no_request(tmp_path: Path, started: Started) ->
         caller.thread.join()
 
     assert [caller.failures for caller in callers] == [[]] * len(callers)
-    assert running.counted == sum(caller.answered for caller in callers)
+    assert running.counted - counted == sum(caller.answered for caller in callers)
     assert running.serving == 2
 
 
-@pytest.mark.slow
-def test_whoever_has_begun_is_answered_to_the_end(tmp_path: Path, started: Started) -> None:
-    """SIGTERM to the parent: requests in flight on every worker, then order, then nothing."""
-    running = serve(started, tmp_path / "data")
+def balancers_are_told_by_every_worker(running: ApiWorkers) -> None:
+    """While the drain lasts, all go on, and each says that the end is near."""
+    running.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: running.readiness().status_code == 503, "the end is announced")
+
+    for other in running.workers:
+        with frozen(other):
+            assert running.readiness().json()["status"] == "draining"
+            running.ask(1)
+
+
+def whoever_has_begun_is_answered_to_the_end(running: ApiWorkers) -> None:
+    """The second SIGTERM: requests in flight on every worker, then order, then nothing."""
     workers = running.workers
     begun = [half_a_request(running.port) for _ in range(QUESTIONS)]
     wait_until(lambda: running.metric("sirocco_connections") == QUESTIONS + 1, "all are taken")
@@ -135,18 +158,8 @@ def test_whoever_has_begun_is_answered_to_the_end(tmp_path: Path, started: Start
     assert not any(map(runs, workers))
 
 
-def refuses(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
-@pytest.mark.slow
-def test_the_end_may_come_in_the_middle_of_a_restart(tmp_path: Path, started: Started) -> None:
+def the_end_may_come_in_the_middle_of_a_restart(running: ApiWorkers) -> None:
     """Nothing is left of old workers or new ones."""
-    running = serve(started, tmp_path / "data")
     before = running.workers
     running.process.send_signal(signal.SIGHUP)
     wait_until(lambda: running.workers != before, "a replacement starts")
@@ -156,36 +169,6 @@ def test_the_end_may_come_in_the_middle_of_a_restart(tmp_path: Path, started: St
 
     assert running.process.returncode == 0, said
     assert not any(map(runs, workers))
-
-
-@pytest.mark.slow
-def test_balancers_are_told_by_every_worker(
-    tmp_path: Path, started: Started, environment: dict[str, str]
-) -> None:
-    """While the drain lasts, all go on, and each says that the end is near."""
-    environment["SIROCCO_DRAIN_SECONDS"] = "600"
-    running = serve(started, tmp_path / "data")
-    running.process.send_signal(signal.SIGTERM)
-    wait_until(lambda: running.readiness().status_code == 503, "the end is announced")
-
-    for other in running.workers:
-        with frozen(other):
-            assert running.readiness().json()["status"] == "draining"
-            running.ask(1)
-
-    said = end(running.process)
-    assert running.process.returncode == 0, said
-
-
-@pytest.mark.slow
-def test_up_has_workers_too(tmp_path: Path, started: Started) -> None:
-    """And they are gone with it."""
-    running = serve(started, tmp_path / "data", "up")
-
-    said = end(running.process)
-
-    assert running.process.returncode == 0, said
-    wait_until(lambda: refuses(running.port), "nobody listens")
 
 
 @pytest.mark.slow
@@ -247,18 +230,6 @@ def test_an_address_that_others_reach_needs_a_key(tmp_path: Path, called: Sirocc
 
     assert run.returncode == 2
     assert "set SIROCCO_BOOTSTRAP_ADMIN_KEY, or make keys" in run.stderr
-
-
-def test_one_process_alone_ends_well(tmp_path: Path, started: Started) -> None:
-    """As several do: a supervisor must not take SIGTERM for a fault."""
-    port = reserved_port()
-    process = started("serve", "--port", port, "--data-dir", tmp_path / "data")
-    wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
-
-    said = end(process)
-
-    assert process.returncode == 0, said
-    assert "Traceback" not in said
 
 
 def test_a_worker_that_counts_other_things_does_not_start(called: Sirocco) -> None:

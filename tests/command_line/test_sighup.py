@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 
 from app.cli.signals import Reload, reloaded_by_sighup
-from tests.command_line.api_workers import Caller, serve
+from tests.command_line.api_workers import Caller, end, refuses, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until
 from tests.reserved_ports import reserved_port
@@ -52,7 +52,7 @@ PATIENCE = 300
 def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
     tmp_path: Path, started: Started
 ) -> None:
-    """Redis and the parent of the API processes stay."""
+    """Redis and the parent of the API processes stay; the workers are gone with it."""
     running = serve(started, tmp_path / "data", "up")
     before, stop = children(running.process), Event()
     old = workers_of(before["serve"])
@@ -70,10 +70,14 @@ def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
 
     assert (len(old), caller.failures) == (2, [])
     assert {name for name in before if after[name] != before[name]} == {"worker"}
+    said = end(running.process)
+    assert running.process.returncode == 0, said
+    wait_until(lambda: refuses(running.port), "nobody listens")
 
 
 def test_one_process_alone_goes_on(tmp_path: Path, started: Started) -> None:
-    """Its port would close: it says so instead."""
+    """Its port would close: it says so instead. And SIGTERM ends it well, as it does several: a
+    supervisor must not take that for a fault."""
     port = reserved_port()
     process = started("serve", "--port", port, "--data-dir", tmp_path / "data")
     wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
@@ -84,6 +88,9 @@ def test_one_process_alone_goes_on(tmp_path: Path, started: Started) -> None:
 
     assert said.endswith("SIGHUP replaces no process that is alone: its port would close\n")
     assert is_ready(f"http://127.0.0.1:{port}")
+    last_words = end(process)
+    assert process.returncode == 0, last_words
+    assert "Traceback" not in last_words
 
 
 @contextmanager

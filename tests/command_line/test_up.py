@@ -90,11 +90,11 @@ def calibrated(url: str) -> float:
 
 @pytest.mark.slow
 def test_what_was_learnt_survives_a_restart(
-    tmp_path: Path, started: Started, sirocco: Sirocco
+    tmp_path: Path, started: Started, called: Sirocco
 ) -> None:
     process, url = up(started, tmp_path / "data")
     post_outcomes(url)
-    retrained = sirocco("retrain", "--url", url, "--target", "click", "--json")
+    retrained = called("retrain", "--url", url, "--target", "click", "--json")
     wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
     version = orjson.loads(retrained.stdout)["result"]["version"]
     process.send_signal(signal.SIGTERM)
@@ -110,7 +110,7 @@ def test_what_was_learnt_survives_a_restart(
 
 @pytest.mark.slow
 def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) -> None:
-    """Also in a folder that holds packages of the names of ours."""
+    """Also in a folder that holds packages of the names of ours; and all are gone after Ctrl-C."""
     for name in ("app", "evaluation"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
@@ -126,23 +126,20 @@ def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) ->
         after = children(process)
         assert {other for other in NAMES if after[other] != before[other]} == {name}
     post_outcomes(url)
+    last_words = nothing_is_left_after(process, signal.SIGINT)
+    assert process.returncode == 0
+    assert last_words.endswith("sirocco is down\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_however_it_ends(
-    tmp_path: Path, started: Started, number: signal.Signals
-) -> None:
-    process, _ = up(started, tmp_path / "data")
+def nothing_is_left_after(process: Popen[str], number: signal.Signals) -> str:
+    """What it says when the signal ends it, and all its children with it."""
     running = children(process)
-
     process.send_signal(number)
     last_words = process.communicate(timeout=SECONDS)[1]
 
     assert len(running) == len(NAMES)
     wait_until(lambda: not any(map(runs, running.values())), "every child is gone")
-    if number == signal.SIGINT:
-        assert process.returncode == 0
-        assert last_words.endswith("sirocco is down\n")
+    return last_words
 
 
 def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco) -> None:
@@ -165,7 +162,7 @@ def test_an_address_that_others_reach_needs_a_key(tmp_path: Path, called: Sirocc
 
 
 def test_serve_and_worker_share_a_data_directory(
-    tmp_path: Path, started: Started, sirocco: Sirocco
+    tmp_path: Path, started: Started, called: Sirocco
 ) -> None:
     """Two terminals, no Redis to install: the second command joins the server of the first."""
     port = reserved_port()
@@ -175,7 +172,7 @@ def test_serve_and_worker_share_a_data_directory(
     wait_until(lambda: is_ready(url), "ready")
     post_outcomes(url)
 
-    run = sirocco("retrain", "--url", url)
+    run = called("retrain", "--url", url)
 
     assert run.stdout.startswith("version 0000")
     assert os.listdir(tmp_path) == ["data"]
@@ -183,14 +180,14 @@ def test_serve_and_worker_share_a_data_directory(
 
 @pytest.mark.slow
 def test_calibration_goes_on_while_redis_is_killed_again_and_again(
-    tmp_path: Path, environment: dict[str, str], started: Started, sirocco: Sirocco
+    tmp_path: Path, environment: dict[str, str], started: Started, called: Sirocco
 ) -> None:
     """Also while it loads its file, twice in a row, and with the worker gone as well."""
     slow = slow_redis(tmp_path / "bin", find_redis_binary())
     environment["PATH"] = f"{slow.parent}:{environment['PATH']}"
     process, url = up(started, tmp_path / "data")
     post_outcomes(url)
-    sirocco("retrain", "--url", url, "--target", "click")
+    called("retrain", "--url", url, "--target", "click")
     wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
     with open_redis(socket_url(tmp_path / "data/redis.sock")) as client:
         fill(client)
@@ -209,6 +206,7 @@ def test_calibration_goes_on_while_redis_is_killed_again_and_again(
 
 @pytest.mark.slow
 def test_whoever_is_killed_at_the_start_is_started_again(tmp_path: Path, started: Started) -> None:
+    """And all are gone when their parent is killed."""
     port = reserved_port()
     process = started("up", "--json", "--port", port, "--data-dir", tmp_path / "data")
     for name in NAMES:
@@ -217,3 +215,5 @@ def test_whoever_is_killed_at_the_start_is_started_again(tmp_path: Path, started
 
     wait_until(lambda: is_ready(f"http://127.0.0.1:{port}"), "ready")
     assert process.poll() is None
+    wait_until(lambda: len(children(process)) == len(NAMES), "all run")
+    nothing_is_left_after(process, signal.SIGKILL)

@@ -137,7 +137,7 @@ def test_a_bad_row_of_another_process_is_named(log, tmp_path):
     table = table.set_column(2, "score", pa.array([0.5] * 41 + [1.5] + [0.5] * 8))
     pyarrow.parquet.write_table(table, log / "part-9.parquet")
     with pytest.raises(CommandError, match=r"part-9.parquet, row 42: score = 1.5"):
-        list(run_in_processes(tasks_of(log, tmp_path / "out"), 2, _nothing))
+        list(run_in_processes(tasks_of(log, tmp_path / "out"), 1, _nothing))
 
 
 def _nothing() -> None:

@@ -21,7 +21,7 @@ START = 1_767_225_600.0
 WINDOWS = [(1280, "light"), (390, "dark"), (320, "light")]
 REPORTS = {
     "evaluate": ["log.parquet", "--by", "campaign"],
-    "backtest": ["log.parquet", "--window", "3h"],
+    "backtest": ["log.parquet", "--window", "6h"],
     "compare": ["log.parquet", "log.parquet", "--score-b", "other", "--draws", "20"],
     "compare-runs": ["a", "b"],
     "auction": ["--demo", "--pages", "3000", "--sweep"],
@@ -75,15 +75,14 @@ def report(folder: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
-@pytest.fixture(params=WINDOWS, ids=str)
-def seen(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[Seen]:
-    width, scheme = request.param
-    with looked_at(browser, report, width=width, scheme=scheme) as found:
-        yield found
-
-
-def test_it_is_whole_and_readable(seen: Seen, report: Path) -> None:
+def test_it_is_whole_and_readable(browser: Browser, report: Path) -> None:
     """One file without problems, as wide as its window, nothing cut off, faint or too small."""
+    for width, scheme in WINDOWS:
+        with looked_at(browser, report, width=width, scheme=scheme) as seen:
+            check(seen, report)
+
+
+def check(seen: Seen, report: Path) -> None:
     cut_off, small = seen.cut_off(), [found for found in seen.texts() if found["size"] < 7.0]
     seen.open_all()
     faint = [found for found in seen.texts() if found["contrast"] < 4.5]

@@ -20,7 +20,7 @@ def test_nine_of_ten_true_probabilities_are_inside(distortions):
     counts = Counts()
     for seed in range(8):
         platform = DriftingPlatform(15, 3_000, 0.03, seed, distortions, START)
-        for hour in coverage(platform, first=30, hours=4):
+        for hour in coverage(platform, first=30, hours=2):
             counts += hour
     found = counts.found()["all"]
     assert 0.85 < found["coverage"] < 0.985
@@ -36,7 +36,7 @@ def test_intervals_of_rare_values_know_that_their_effects_are_uncertain():
     for seed in range(3):
         base = Platform(campaigns=20, impressions_per_hour=12_000, ctr=0.05, seed=seed)
         platform = FieldPlatform(base, FIELD_REGIMES["sparse"], seed)
-        for hour in field_coverage(platform, first=20, hours=3):
+        for hour in field_coverage(platform, first=16, hours=1):
             counts += hour
     found = counts.found()
     rare = RAREST[0][2]

@@ -251,6 +251,6 @@ def test_a_block_more_costs_a_few_kilobytes_a_campaign() -> None:
     """The hourly entries alone would be 60 KB of float64 columns each. Of a block there are four
     sums for each cell of the grid besides, however many campaigns it has."""
     peak_bytes(1)
-    few, many = peak_bytes(4), peak_bytes(16)
+    few, many = peak_bytes(3), peak_bytes(8)
 
-    assert (many - few) / 12 - 4 * 8 * GRID.size < 8_000 * 30
+    assert (many - few) / 5 - 4 * 8 * GRID.size < 8_000 * 30

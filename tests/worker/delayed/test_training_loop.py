@@ -61,9 +61,9 @@ def test_a_training_is_due_at_midnight_and_the_refit_learns_from_it(
 
 @pytest.mark.slow
 def test_missed_midnights_are_made_up_for_by_the_newest(worker, logged, clock, models):
-    clock.seconds = AS_OF - 1.5 * DAY
+    clock.seconds = AS_OF - DAY - SECONDS
     worker.step()
-    clock.seconds = AS_OF + 0.5 * DAY
+    clock.seconds = AS_OF + DELAY
     worker.step()
     worker.step()
 
