@@ -8,6 +8,7 @@ from scipy.special import expit
 from calibrators import BinsTable
 from calibrators.pooled.fit import Shape
 from calibrators.pooled.hierarchy import Priors, Variances
+from calibrators.pooled.window import Window
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import drawn_hours, history, shape_of, table
 
@@ -68,6 +69,19 @@ def test_the_mode_is_that_of_a_general_optimiser(groups: dict[str, str]) -> None
 
     expected = optimum(shape)
     assert shape.curves(shape.blocks[0]) == pytest.approx(np.array(expected), abs=2e-3)
+
+
+def test_what_scores_predict_weighs_on_the_two_knots_around_them() -> None:
+    """As much as it is, in the middle of where it is."""
+    window = Window.of(history(drawn_hours([0.0, 0.5], [40, 20])), 24, None)
+    knots = window.knots()
+    (block,) = window.blocks
+    inside = np.clip(block.log_odds, knots.positions[0], knots.positions[-1])
+
+    mass = window.mass(knots)
+
+    assert mass.sum() == pytest.approx(block.predicted.sum())
+    assert mass @ knots.positions == pytest.approx(block.predicted @ inside)
 
 
 def test_a_campaign_without_data_has_its_parents_curve() -> None:
