@@ -18,6 +18,7 @@ import pytest
 import redis
 from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from xdist.workermanage import NodeManager
 
 from app.storage.redis.client import open_async_redis, open_redis
@@ -136,8 +137,14 @@ def pytest_collect_file(file_path: Path) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """The tests stay until the end: no search for garbage need look at them."""
+    """The tests stay until the end: no search for garbage need look at them.
+
+    Where the same examples are drawn every time, constants of our modules are not among them: which
+    these are hangs on what else a process has tested, and all sources are parsed for them.
+    """
     gc.freeze()
+    if settings.default.derandomize:
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,7 +4,6 @@ import ast
 import importlib
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -103,15 +102,18 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imports_of(path: Path) -> Iterator[str]:
+@cache
+def imports_of(path: Path) -> list[str]:
     """Full names of what is imported anywhere in a file, also inside functions."""
+    found: list[str] = []
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: a relative import hides where it leads"
-            yield str(node.module)
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            found.append(str(node.module))
+            found += (f"{node.module}.{alias.name}" for alias in node.names)
+    return found
 
 
 def roots_of(path: Path) -> set[str]:
