@@ -248,6 +248,17 @@ class BinsStore:
         last_hour_exclusive, in tables as `window_blocks` has them."""
         return self._folding.breakdowns.blocks(target, name, range(first_hour, last_hour_exclusive))
 
+    def take_in_units(self, target: str, closed: int, window: int) -> None:
+        """Add the hours below `closed` but the last, whose late clicks are still to come, to the
+        days of units, once each; where there never were any only the newest is looked at."""
+        complete, days = closed - 1, self.unit_days
+        first = max(days.until(target) or complete - 1, complete - window)
+        for hour in range(first, complete):
+            units = BinsTable.merge(self.breakdown(target, "units", hour, hour + 1))
+            if len(units):
+                money = BinsTable.merge(self.breakdown(target, "unit_money", hour, hour + 1))
+                days.add(target, hour, units, money)
+
     def fold_with(self, look_up: LookUp) -> None:
         """Sum events by field with what the maps in force give from now on; without, by score."""
         self._folding.breakdowns.look_up = look_up

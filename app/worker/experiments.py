@@ -8,7 +8,7 @@ by hour (`calibrators.canary`), each with the maps that served it. An hour count
 clicks are in, an hour after its end, and once: evidence and the end of the hours that it holds are
 one entry of the published version, `watch`. Hours that are not over so long are looked at with
 every fold: where the clicks so far, measured by those of the champion's arm, are enough to tell,
-nobody waits for more. `take_in_units` adds up the days of units, which A/B tests are analysed by.
+nobody waits for more.
 """
 
 import logging
@@ -374,15 +374,3 @@ def _with_events(
         positives=watch.positives + float(sums[2]),
         missed=0.0,
     )
-
-
-def take_in_units(bins: BinsStore, target: str, closed: int, window: int) -> None:
-    """Add the hours below `closed` but the last, whose late clicks are still to come, once each;
-    where there never were any units only the newest is looked at."""
-    complete, days = closed - 1, bins.unit_days
-    first = max(days.until(target) or complete - 1, complete - window)
-    for hour in range(first, complete):
-        units = BinsTable.merge(bins.breakdown(target, "units", hour, hour + 1))
-        if len(units):
-            money = BinsTable.merge(bins.breakdown(target, "unit_money", hour, hour + 1))
-            days.add(target, hour, units, money)

@@ -21,7 +21,7 @@ from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.delayed_targets import DelayedTargets
-from app.worker.experiments import Canary, Challengers, take_in_units
+from app.worker.experiments import Canary, Challengers
 from app.worker.fields import FieldsReport
 from app.worker.fitting import (
     FROZEN,
@@ -435,7 +435,7 @@ class Refitter:
         self._prequential.run(closed, again=not request.between_hours)
         for target in () if request.between_hours else self.settings.targets:
             PcocBounds(self.bins, self.settings.window_hours).take_in(target, closed)
-            take_in_units(self.bins, target, closed, self.settings.window_hours)
+            self.bins.take_in_units(target, closed, self.settings.window_hours)
 
     @property
     def _prequential(self) -> PrequentialEvaluation:
