@@ -1,5 +1,6 @@
 """Services on this machine, and requests to them."""
 
+import socket
 from typing import Any
 
 # Of every service that a test starts. It may not refuse because its loop is behind, which may share
@@ -10,3 +11,12 @@ PATIENT = {"SIROCCO_SHED_LAG_SECONDS": "60", "SIROCCO_REDIS_TIMEOUT_SECONDS": "2
 # most of the time of who asks again and again whether a service is ready. And patiently: a machine
 # may give a service no processor for longer than the five seconds that are usual.
 LOOPBACK: dict[str, Any] = {"trust_env": False, "verify": False, "timeout": 60}
+
+
+def refuses(port: int) -> bool:
+    """Whether nobody listens there any more."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return True
+    return False

@@ -15,7 +15,7 @@ from app.api.metrics.workers import WorkerRecord, WorkerSlot, WorkerTable, new_f
 from app.api.server.server import server_of
 from app.settings import Settings
 from tests.api.running_service import eventually
-from tests.loopback import LOOPBACK
+from tests.loopback import LOOPBACK, refuses
 
 QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.25]}'
 HEAD = (
@@ -44,14 +44,6 @@ def serving(settings: Settings, redis_url: str) -> Iterator[tuple[uvicorn.Server
     with run(server):
         eventually(lambda: server.started)
         yield server, server.servers[0].sockets[0].getsockname()[1]
-
-
-def refuses(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
-        return True
-    return False
 
 
 def one_answer(connection: socket.socket) -> bytes:

@@ -151,14 +151,6 @@ def half_a_request(port: int) -> tuple[socket.socket, bytes]:
     return connection, body[20:]
 
 
-def refuses(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except ConnectionRefusedError:
-        return True
-    return False
-
-
 def end(process: Popen[str]) -> str:
     """Tell the parent to end; what it said on stderr."""
     process.send_signal(signal.SIGTERM)

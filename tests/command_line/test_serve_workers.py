@@ -15,17 +15,10 @@ from app.api.metrics.counters import MetricLayout
 from app.api.metrics.workers import WorkerSlot, new_file
 from app.cli.serving.processes import Supervision
 from app.cli.serving.serve import ApiWorkers as Parent
-from tests.command_line.api_workers import (
-    ApiWorkers,
-    Caller,
-    end,
-    half_a_request,
-    refuses,
-    serve,
-)
+from tests.command_line.api_workers import ApiWorkers, Caller, end, half_a_request, serve
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.command_line.test_up import runs, wait_until
-from tests.loopback import LOOPBACK
+from tests.loopback import LOOPBACK, refuses
 from tests.reserved_ports import reserved_port
 
 QUESTIONS = 20

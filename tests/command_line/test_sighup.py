@@ -13,9 +13,10 @@ from threading import Event
 import pytest
 
 from app.cli.signals import Reload, reloaded_by_sighup
-from tests.command_line.api_workers import Caller, end, refuses, serve
+from tests.command_line.api_workers import Caller, end, serve
 from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until
+from tests.loopback import refuses
 from tests.reserved_ports import reserved_port
 
 
