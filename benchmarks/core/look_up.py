@@ -1,9 +1,10 @@
 """Look-up of raw scores in calibration maps, in nanoseconds of CPU per value.
 
-`scalar` is one score at a time by `Atlas.at`; a batch mixes all of 10,000 campaigns, the other rows
-fewer or more of them, or one. `all` is what a caller pays who has names of campaigns; of it, `rows`
-finds the rows of the names and `look-up` the probabilities. A handful as lists is looked up in
-plain Python (`few`) or as arrays (`many`): where they cross is the `FEW` of
+`scalar` is one score at a time by `Atlas.at`. A batch mixes all of 10,000 campaigns, whose maps
+have the same knots, as those of `pooled`; other rows mix fewer or more campaigns, or one, or have
+maps with knots of their own, as those of `sir`. `all` is what a caller pays who has names of
+campaigns; of it, `rows` finds the rows of the names and `look-up` the probabilities. A handful as
+lists is looked up in plain Python (`few`) or as arrays (`many`): where they cross is the `FEW` of
 calibrators/maps/atlas.py.
 The alternatives keep one map per campaign in a dict, and call numpy.interp, scikit-learn's
 `IsotonicRegression.predict` or netcal's `transform` once per campaign of the batch; netcal in an
@@ -89,6 +90,7 @@ class Sizes:
     handfuls: tuple[int, ...] = (1, 2, 4, 8, 16, 24, 32, 40, 48, 56, 64)
     others: tuple[int, ...] = (1, 10, 100, 1_000, 100_000)
     other_batch: int = 10_000
+    own_knots: tuple[int, ...] = (100, 1_000, 10_000)
     budget_seconds: float = 0.5
     netcal: bool = True
 
@@ -155,6 +157,10 @@ def measure(sizes: Sizes | None = None) -> Table:
             batch = Kept(random_atlas(campaigns, SEED)).batch(sizes.other_batch, rng)
             title = "one map" if campaigns == 1 else f"{campaigns:,} campaigns"
             rows[f"{sizes.other_batch:,} of {title}"] = _batch_row(batch, sizes, netcal)
+        kept = Kept(random_atlas(sizes.campaigns, SEED, own_knots=True))
+        for size in sizes.own_knots:
+            batch = kept.batch(size, rng)
+            rows[f"batch of {size:,}, own knots"] = _batch_row(batch, sizes, netcal)
     return rows
 
 

@@ -64,9 +64,10 @@ def campaign_names(count: int) -> list[str]:
 
 
 def random_maps(count: int, seed: int) -> dict[str, CalibrationMap]:
-    """Monotone maps of `count` campaigns, the same for the same seed."""
-    rng = np.random.default_rng(seed)
-    return {name: _random_map(rng) for name in campaign_names(count)}
+    """Monotone maps of `count` campaigns with the same knots, as those of `pooled` have them; the
+    same for the same seed."""
+    atlas = random_atlas(count, seed)
+    return {name: atlas.map_of(name) for name in campaign_names(count)}
 
 
 def random_scores(count: int, rng: np.random.Generator) -> list[float]:
@@ -75,27 +76,19 @@ def random_scores(count: int, rng: np.random.Generator) -> list[float]:
     return scores
 
 
-def _random_map(rng: np.random.Generator) -> CalibrationMap:
-    inner = np.unique(random_scores(KNOTS, rng))
-    knots = np.concatenate(([0.0], inner, [1.0]))
-    return CalibrationMap(knots, np.sort(rng.random(len(knots))))
-
-
-def random_atlas(count: int, seed: int) -> Atlas:
-    """Such maps of `count` campaigns and no map of the target, without an object for each."""
+def random_atlas(count: int, seed: int, *, own_knots: bool = False) -> Atlas:
+    """Such maps and one of the target, without an object for each; with knots of their own, as
+    those of `sir` have them."""
     rng = np.random.default_rng(seed)
-    inner = np.exp(rng.uniform(np.log(LOWEST_SCORE), 0.0, (count, KNOTS)))
+    sets = 1 + count if own_knots else 1
+    inner = np.exp(rng.uniform(np.log(LOWEST_SCORE), 0.0, (sets, KNOTS)))
     inner.sort(axis=1)
-    knots = np.hstack((np.zeros((count, 1)), inner, np.ones((count, 1))))
-    values = rng.random(knots.shape)
+    knots = np.hstack((np.zeros((sets, 1)), inner, np.ones((sets, 1))))
+    values = rng.random((1 + count, KNOTS + 2))
     values.sort(axis=1)
-    identity = np.array([0.0, 1.0])
-    maps = MapColumns(
-        np.append(len(identity), np.full(count, KNOTS + 2)),
-        np.append(identity, knots),
-        np.append(identity, values),
-    )
-    return Atlas.of_columns(sorted(campaign_names(count)), maps, has_target_map=False)
+    every = np.broadcast_to(knots, values.shape).reshape(-1)
+    maps = MapColumns(np.full(1 + count, KNOTS + 2), every, values.reshape(-1))
+    return Atlas.of_columns(sorted(campaign_names(count)), maps, has_target_map=True)
 
 
 SEED = 1

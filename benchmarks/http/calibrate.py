@@ -1,7 +1,7 @@
 """`POST /v1/calibrate`, in microseconds of the server's CPU and of wall time for each request.
 
-Maps of 10,000 campaigns, mixed in each batch; 16 connections from another process on another
-core, except where a row says one. `sirocco` is the whole service: it validates every value,
+Maps of 10,000 campaigns, with the same knots as those of `pooled`, mixed in each batch; 16
+connections from another process on another core, except where a row says one. `sirocco` is the whole service: it validates every value,
 counts metrics and watches Redis for new versions. `columns` and `rows` are JSON; `binary, ids`
 has interned ids and single precision, `binary, names` has names and doubles; `one campaign` asks
 for scores of one campaign only, as JSON. The echo is a raw ASGI application that sends the same
@@ -93,7 +93,7 @@ def _group(name: str) -> int:
 def _ours(opened: ExitStack, maps: Maps, rounds: int) -> Ways:
     """Sirocco, the echoes, and the naive services."""
     store = opened.enter_context(private_store())
-    store.publish(Atlas.build(maps))
+    store.publish(Atlas.build(maps, next(iter(maps.values()))))
     ours = opened.enter_context(started("sirocco", store.url))
     echoes = {name: opened.enter_context(started(kind, store.url)) for name, kind in ECHOES.items()}
     ways = dict(_forms({"sirocco": ours, **echoes}, rounds))

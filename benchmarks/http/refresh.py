@@ -3,7 +3,8 @@
 Two processes of `sirocco serve` on one Redis, as `serve --workers 2` has them; the time runs from
 the moment the version is in force until both serve it. By notice is the default of the service; by
 polling, every 200 ms, is what is left when the notices are lost. A cold start runs from the start
-of the process, its imports included, until it is ready with all maps. A pause is how late the event
+of the process, its imports included, until it is ready with all maps. Maps have the same knots, as
+those of `pooled`, or knots of their own, as those of `sir`. A pause is how late the event
 loop was at worst while a version was read in the thread beside it, or while that thread slept.
 
     python -m benchmarks refresh [--json]
@@ -113,11 +114,15 @@ class Sizes:
 def measure(sizes: Sizes | None = None) -> Table:
     """A row for each size of a version."""
     sizes = sizes or Sizes()
-    return {f"{maps:,} maps": _row(maps, rounds, sizes) for maps, rounds in sizes.maps}
+    rows: Table = {f"{maps:,} maps": _row(maps, rounds, sizes) for maps, rounds in sizes.maps}
+    maps, rounds = sizes.maps[-1]
+    rows[f"{maps:,} maps, own knots"] = _row(maps, rounds, sizes, own_knots=True)
+    return rows
 
 
-def _row(maps: int, rounds: int, sizes: Sizes) -> dict[str, Cell]:
-    packed = [random_atlas(maps, seed).to_bytes() for seed in SEEDS]
+def _row(maps: int, rounds: int, sizes: Sizes, *, own_knots: bool = False) -> dict[str, Cell]:
+    atlases = (random_atlas(maps, seed, own_knots=own_knots) for seed in SEEDS)
+    packed = [atlas.to_bytes() for atlas in atlases]
     with private_store() as store:
         empty = _start(store)
         before = store.used_bytes

@@ -1,7 +1,7 @@
 """The atlas: the calibration maps of all campaigns of one target, looked up in one pass."""
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import FieldEffects, Given
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.shared_knots import Maps, SharedKnots, maps_by_row, read_shared
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -55,6 +55,8 @@ _WITH_GROUPS = 2
 """The schema_version of an atlas that has maps of groups."""
 _WITH_SECTIONS = 3
 """The schema_version of an atlas that has effects of fields, or spreads."""
+_WITH_SETS = 4
+"""The schema_version of an atlas whose maps share their knots."""
 _GROUPS = struct.Struct("<I")
 _SECTION = struct.Struct("<Q")
 _HEADER = struct.Struct("<4sHHI")
@@ -88,19 +90,14 @@ class Atlas:
     __slots__ = (
         "_blocks",
         "_campaign_rows",
-        "_firsts",
-        "_following",
         "_groups",
         "_has_target_map",
-        "_knots",
-        "_lasts",
         "_row_of",
-        "_slopes",
-        "_values",
         "campaigns",
         "effects",
         "group_field",
         "has_groups",
+        "look_up_few",
         "shared_level",
         "spreads",
     )
@@ -110,6 +107,8 @@ class Atlas:
     group_field: Final[str | None]
     """The field whose value names the group of a campaign without a map, if one does."""
     has_groups: Final[bool]
+    look_up_few: Final[Callable[[Sequence[int], Sequence[float]], list[float]]]
+    """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
     shared_level: Final[str]
     """The level of row 0."""
     spreads: Final[Spreads | None]
@@ -117,7 +116,7 @@ class Atlas:
     def __init__(
         self,
         campaign_rows: CampaignRows,
-        blocks: MapBlocks,
+        blocks: Maps,
         has_target_map: bool,
         groups: GroupRows | None = None,
         effects: FieldEffects | None = None,
@@ -135,10 +134,8 @@ class Atlas:
         self._has_target_map = has_target_map
         self.has_groups = groups is not None
         self.shared_level = TARGET if has_target_map else IDENTITY
-        # Bound here, because the scalar look-up is short enough to feel each step on the way.
-        items = blocks.items()
-        self._firsts, self._lasts, self._following = items.firsts, items.lasts, items.following
-        self._knots, self._values, self._slopes = items.knots, items.values, items.slopes
+        # Bound here, because it is short enough to feel each step on the way.
+        self.look_up_few = blocks.look_up_few
 
     @classmethod
     def build(
@@ -165,8 +162,8 @@ class Atlas:
         in_order = maps.taken(np.array([0, *(place + 1 for place in order)], np.int64))
         names = CampaignRows([campaigns[place] for place in order])
         if groups is None or not groups.names:
-            return cls(names, MapBlocks(in_order), has_target_map)
-        every = MapBlocks(MapColumns.end_to_end((in_order, groups.maps)))
+            return cls(names, maps_by_row(in_order), has_target_map)
+        every = maps_by_row(MapColumns.end_to_end((in_order, groups.maps)))
         rows = GroupRows(groups.group_of, groups.names, len(campaigns) + 1)
         return cls(names, every, has_target_map, rows)
 
@@ -234,23 +231,11 @@ class Atlas:
             return rows
         return [row or self._row_above(name) for row, name in zip(rows, campaigns, strict=True)]
 
-    def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
-        """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
-        firsts, lasts, following = self._firsts, self._lasts, self._following
-        knots, values, slopes = self._knots, self._values, self._slopes
-        found = []
-        for row, score in zip(rows, scores, strict=True):
-            place = bisect_right(following, score, firsts[row], lasts[row])
-            found.append(values[place] + slopes[place] * (score - knots[place]))
-        return found
-
     def at(self, campaign: str, score: float) -> float:
         """Probability of one score of one campaign; ValueError on a score outside [0, 1]."""
         if not 0.0 <= score <= 1.0:
             raise ValueError(f"score = {score}: must be in [0, 1]")
-        row = self._row(campaign)
-        place = bisect_right(self._following, score, self._firsts[row], self._lasts[row])
-        return self._values[place] + self._slopes[place] * (score - self._knots[place])
+        return self.look_up_few((self._row(campaign),), (score,))[0]
 
     def level(self, campaign: str) -> str:
         """Which level serves the campaign: its own map, its group's, the target's, or the
@@ -329,7 +314,7 @@ class Atlas:
         knots[inside] = moved(rows[inside], columns.knots[inside])
         kept = np.append(True, (np.diff(knots) > 0.0) | (np.diff(rows) > 0))
         lengths = np.bincount(rows[kept], minlength=len(columns))
-        blocks = MapBlocks(MapColumns(lengths, knots[kept], columns.values[kept]))
+        blocks = maps_by_row(MapColumns(lengths, knots[kept], columns.values[kept]))
         found = (self._campaign_rows, blocks, self._has_target_map, self._groups)
         return Atlas(*found, self.effects, self.spreads)
 
@@ -400,26 +385,40 @@ class Atlas:
         f8. With groups the schema_version is 2, and behind the names stand their number, u4, and
         the expression and they as a list of names. With effects or spreads it is 3: the number of
         groups may be 0, with no list behind it, and at the end stand two sections, each a length u8
-        and as many bytes: effects, and spreads (`Spreads.to_bytes`); empty where there are none."""
-        version = SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
-        if not (self.effects is None and self.spreads is None):
-            version = _WITH_SECTIONS
+        and as many bytes: effects, and spreads (`Spreads.to_bytes`); empty where there are none.
+        Where maps share their knots it is 4: as 3, but for the maps (`SharedKnots.to_bytes`)."""
+        version = self._schema_version
         header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
         names = [self._campaign_rows.packed]
         if self._groups is not None:
             names += (_GROUPS.pack(len(self._groups.names)), self._groups.to_bytes())
-        elif version == _WITH_SECTIONS:
+        elif version >= _WITH_SECTIONS:
             names.append(_GROUPS.pack(0))
+        ends = self._ends() if version >= _WITH_SECTIONS else ()
+        return b"".join((header, *names, *self._map_bytes(), *ends))
+
+    @property
+    def _schema_version(self) -> int:
+        if isinstance(self._blocks, SharedKnots):
+            return _WITH_SETS
+        if not (self.effects is None and self.spreads is None):
+            return _WITH_SECTIONS
+        return SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
+
+    def _map_bytes(self) -> Iterator[bytes]:
+        if isinstance(self._blocks, SharedKnots):
+            yield self._blocks.to_bytes()
+            return
         maps = self.columns()
-        columns = (maps.lengths.astype("<u4"), maps.knots.astype("<f8"), maps.values.astype("<f8"))
-        return b"".join((header, *names, *(column.tobytes() for column in columns), *self._ends()))
+        yield maps.lengths.astype("<u4").tobytes()
+        yield maps.knots.astype("<f8").tobytes()
+        yield maps.values.astype("<f8").tobytes()
 
     def _ends(self) -> Iterator[bytes]:
-        if not (self.effects is None and self.spreads is None):
-            sections: tuple[FieldEffects | Spreads | None, ...] = (self.effects, self.spreads)
-            for each in sections:
-                section = b"" if each is None else each.to_bytes()
-                yield _SECTION.pack(len(section)) + section
+        sections: tuple[FieldEffects | Spreads | None, ...] = (self.effects, self.spreads)
+        for each in sections:
+            section = b"" if each is None else each.to_bytes()
+            yield _SECTION.pack(len(section)) + section
 
     @classmethod
     def from_bytes(
@@ -431,16 +430,17 @@ class Atlas:
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
             raise ValueError("these are not the bytes of an atlas")
         _, version, has_target_map, count = _HEADER.unpack_from(data)
-        if not SCHEMA_VERSION <= version <= _WITH_SECTIONS or has_target_map > 1:
-            raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_SECTIONS}")
+        if not SCHEMA_VERSION <= version <= _WITH_SETS or has_target_map > 1:
+            raise ValueError(f"atlas: schema_version {version}, this reads up to {_WITH_SETS}")
         known = None if like is None else like._campaign_rows
         campaign_rows, offset = CampaignRows.read(data, _HEADER.size, count, known)
         groups = effects = spreads = None
         if version >= _WITH_GROUPS:
             groups, offset = _read_groups(data, offset, count + 1, version)
             count += 0 if groups is None else len(groups.names)
-        blocks, offset = _read_blocks(data, offset, count + 1, pause)
-        if version == _WITH_SECTIONS:
+        read = read_shared if version == _WITH_SETS else _read_blocks
+        blocks, offset = read(data, offset, count + 1, pause)
+        if version >= _WITH_SECTIONS:
             effects, offset = _read_effects(data, offset, pause)
             spreads, offset = _read_spreads(data, offset, count + 1)
         if offset != len(data):
@@ -455,14 +455,14 @@ def _read_groups(
         raise ValueError("atlas: the bytes end early")
     (count,) = _GROUPS.unpack_from(data, offset)
     offset += _GROUPS.size
-    if version == _WITH_SECTIONS and not count:
+    if version >= _WITH_SECTIONS and not count:
         return None, offset
     return GroupRows.read(data, offset, count, first)
 
 
 def _read_blocks(
     data: bytes, offset: int, count: int, pause: Callable[[], None]
-) -> tuple[MapBlocks, int]:
+) -> tuple[Maps, int]:
     if len(data) < offset + 4 * count:
         raise ValueError("atlas: the bytes end early")
     lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
@@ -473,7 +473,7 @@ def _read_blocks(
         raise ValueError(f"atlas: {total} knots need {16 * total} bytes")
     knots = np.frombuffer(data, "<f8", total, offset)
     values = np.frombuffer(data, "<f8", total, offset + 8 * total)
-    return MapBlocks(MapColumns(lengths, knots, values), pause), end
+    return maps_by_row(MapColumns(lengths, knots, values), pause), end
 
 
 def _read_effects(

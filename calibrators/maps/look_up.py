@@ -1,8 +1,9 @@
 """The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
 
 import mmap
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
@@ -178,9 +179,9 @@ def pivots_of(
 # Columns of the segments; the fourth of half a line of the cache holds nothing.
 _KNOT, _VALUE, _SLOPE = range(3)
 _NARROW = GROUP * PIVOTS
-# A piece at a time, so that what a search or a fill writes down stays in the processor's cache,
-# and so that no single step of a fill keeps the other threads of a process waiting.
 _SEARCHED = 4096
+# A piece at a time, so that what a fill writes down stays in the processor's cache, and so that no
+# single step of it keeps the other threads of a process waiting.
 _FILLED = 4096
 # As an array, which spares each multiplication the making of one.
 _GROUP_AS_ARRAY = np.array(GROUP)
@@ -188,7 +189,7 @@ _ABOVE_ALL = np.float32(2.0)
 _SINGLE_BYTES = 4
 
 
-class Items(NamedTuple):
+class _Items(NamedTuple):
     """The same memory, item by item: a memoryview's item is a Python number at half the price of a
     numpy scalar. The segment of a score in the map of a row is
     `bisect_right(following, score, firsts[row], lasts[row])`."""
@@ -199,6 +200,22 @@ class Items(NamedTuple):
     knots: "memoryview[float]"
     values: "memoryview[float]"
     slopes: "memoryview[float]"
+
+
+def in_pieces(
+    look_up: Callable[[Integers, Floats | Singles], Floats],
+    rows: Integers,
+    scores: Floats | Singles,
+) -> Floats:
+    """What a look-up finds, a piece at a time, so that what it writes down stays in the processor's
+    cache."""
+    if len(rows) <= _SEARCHED:
+        return look_up(rows, scores)
+    probabilities = np.empty(len(rows))
+    for start in range(0, len(rows), _SEARCHED):
+        piece = slice(start, start + _SEARCHED)
+        probabilities[piece] = look_up(rows[piece], scores[piece])
+    return probabilities
 
 
 class MapBlocks:
@@ -216,7 +233,7 @@ class MapBlocks:
     may seem to have passed one between the two: it is then below that knot, and goes back.
     """
 
-    __slots__ = ("_firsts", "_groups", "_lengths", "_pivots", "_segments", "_spans")
+    __slots__ = ("_firsts", "_groups", "_items", "_lengths", "_pivots", "_segments", "_spans")
 
     def __init__(
         self,
@@ -226,8 +243,7 @@ class MapBlocks:
         """`pause` is called between pieces of the work. Raises ValueError on maps that
         `CalibrationMap` would refuse."""
         lengths = maps.lengths
-        if not (lengths >= 2).all():
-            raise ValueError("atlas: a map needs at least two knots")
+        check_lengths(lengths)
         widths = _block_widths(lengths)
         size = int(widths.sum())
         self._lengths = lengths
@@ -238,7 +254,7 @@ class MapBlocks:
         self._segments = aligned_rows(size + 1, np.float64)
         self._segments[0] = np.inf
         stops = starts + widths
-        for run, flat in _pieces(lengths):
+        for run, flat in pieces(lengths):
             pause()
             block = slice(int(starts[run.start]), int(stops[run.stop - 1]))
             piece = MapColumns(lengths[run], maps.knots[flat], maps.values[flat])
@@ -246,12 +262,13 @@ class MapBlocks:
         steps = np.maximum(widths // PIVOTS, GROUP)
         self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
         self._spans = steps // GROUP if widths.max() > _NARROW else None
+        self._items = self._item_by_item()
 
     def _fill(self, block: slice, starts: Integers, maps: MapColumns) -> None:
         """Writes whole maps to the block that is theirs."""
         lengths, knots, values = maps.lengths, maps.knots, maps.values
         ends = np.cumsum(lengths)
-        _check_knots(lengths, ends, check_unit_interval("knots", knots))
+        check_knots(lengths, check_unit_interval("knots", knots))
         check_unit_interval("values", values)
         places = np.repeat(starts - block.start - (ends - lengths), lengths)
         places += np.arange(len(knots))
@@ -267,13 +284,17 @@ class MapBlocks:
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row."""
-        if len(rows) <= _SEARCHED:
-            return self._look_up_piece(rows, scores)
-        probabilities = np.empty(len(rows))
-        for start in range(0, len(rows), _SEARCHED):
-            piece = slice(start, start + _SEARCHED)
-            probabilities[piece] = self._look_up_piece(rows[piece], scores[piece])
-        return probabilities
+        return in_pieces(self._look_up_piece, rows, scores)
+
+    def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
+        """`look_up` to the last bit, in plain Python."""
+        # Item by item, because each step of so short a loop is felt.
+        firsts, lasts, following, knots, values, slopes = self._items
+        found = []
+        for row, score in zip(rows, scores, strict=True):
+            place = bisect_right(following, score, firsts[row], lasts[row])
+            found.append(values[place] + slopes[place] * (score - knots[place]))
+        return found
 
     def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
         spare = spare_buffers(len(rows))
@@ -330,14 +351,13 @@ class MapBlocks:
             groups[wide] += half * (self._groups[ahead, 0] <= scores[wide])
             half >>= 1
 
-    def items(self) -> Items:
-        """What a look-up of single scores reads."""
+    def _item_by_item(self) -> _Items:
         # First and last knot side by side, as the rest is: fewer cache lines to wait for.
         starts = self._firsts * GROUP
         spans = np.stack((starts, starts + self._lengths - 1), axis=1)
         knots, values, slopes, _ = self._segments[1:].T
         columns = (*spans.T, knots[1:], knots, values, slopes)
-        return Items(*map(memoryview, columns))  # type: ignore[arg-type]
+        return _Items(*map(memoryview, columns))  # type: ignore[arg-type]
 
     def map_at(self, row: int) -> tuple[Floats, Floats]:
         """Knots and values of one row's map."""
@@ -370,10 +390,10 @@ def _block_widths(lengths: Integers) -> Integers:
     return widths
 
 
-def _pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
+def pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
     """Runs of whole maps with about `_FILLED` knots each, and where their knots stand."""
     ends = np.cumsum(lengths)
-    cuts = np.searchsorted(ends, np.arange(_FILLED, int(ends[-1]), _FILLED), side="right")
+    cuts = np.searchsorted(ends, np.arange(_FILLED, int(ends[-1:].sum()), _FILLED), side="right")
     stops = np.unique(np.append(cuts, len(lengths))).tolist()
     first = flat = 0
     for stop in stops:
@@ -382,7 +402,15 @@ def _pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:
             first, flat = stop, int(ends[stop - 1])
 
 
-def _check_knots(lengths: Integers, ends: Integers, knots: Floats) -> None:
+def check_lengths(lengths: Integers) -> None:
+    """Raises ValueError on a map of fewer knots than two."""
+    if not (lengths >= 2).all():
+        raise ValueError("atlas: a map needs at least two knots")
+
+
+def check_knots(lengths: Integers, knots: Floats) -> None:
+    """Raises ValueError unless each map's knots increase strictly from 0.0 to 1.0."""
+    ends = np.cumsum(lengths)
     first = ends - lengths
     above = np.empty(len(knots), dtype=bool)
     np.greater(knots[1:], knots[:-1], out=above[1:])

@@ -135,7 +135,8 @@ def test_a_target_that_has_no_atlas_any_more_is_served_by_the_identity(refresher
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda data: data[:-1],
+        # Zeros at the end are there without being stored.
+        lambda data: data.rstrip(b"\0")[:-1],
         lambda data: data[:-1] + bytes([data[-1] ^ 1]),
         lambda data: b"",
     ],

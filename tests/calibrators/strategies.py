@@ -49,6 +49,19 @@ def maps(draw: st.DrawFn, monotone: bool | None = None) -> CalibrationMap:
     return CalibrationMap(at, sorted(values) if ordered else values)
 
 
+@st.composite
+def maps_of_sets(draw: st.DrawFn) -> list[CalibrationMap]:
+    """Maps in any order, at least two of each of one to three sets of knots."""
+    sets = draw(st.lists(knots(), min_size=1, max_size=3))
+    more = draw(st.lists(st.sampled_from(range(len(sets))), max_size=6))
+    found = []
+    for number in draw(st.permutations([*range(len(sets)), *range(len(sets)), *more])):
+        size = len(sets[number])
+        values = draw(st.lists(scores, min_size=size, max_size=size))
+        found.append(CalibrationMap(sets[number], values))
+    return found
+
+
 def scores_around(knots: Floats, others: Floats) -> Floats:
     """Sorted scores: the knots, three floats to each side of every knot, and others."""
     near = [knots, others]

@@ -17,6 +17,10 @@ WRITTEN = Atlas.build(
     {"a": CalibrationMap.proportional(0.5), "été": CalibrationMap([0, 0.3, 1], [0.1, 0.2, 0.7])},
     CalibrationMap.proportional(3.0),
 )
+SHARED = Atlas.build(
+    {name: CalibrationMap([0, 0.3, 1], [0.1, 0.2, high]) for name, high in (("a", 0.5), ("b", 1))},
+    CalibrationMap([0, 0.3, 1], [0, 0.2, 0.3]),
+)
 SCORES = np.array([0.0, 5e-324, 0.1, 0.3, 0.5, 1.0])
 
 
@@ -45,8 +49,11 @@ def test_an_atlas_comes_back_to_the_last_bit(
 
 
 @pytest.mark.slow
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -> None:
-    assert assert_refused_or_sound(Atlas.from_bytes, WRITTEN.to_bytes(), assert_sound) > 300
+@pytest.mark.parametrize("written", [WRITTEN, SHARED], ids=["own knots", "shared knots"])
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas(
+    written: Atlas,
+) -> None:
+    assert assert_refused_or_sound(Atlas.from_bytes, written.to_bytes(), assert_sound) > 300
 
 
 @given(st.binary(max_size=120), st.integers(0, 1), st.integers(0, 3))
@@ -70,10 +77,38 @@ def written(names: list[str], lengths: list[int], knots: list[float], values: li
     )
 
 
-def test_the_form_under_test_is_the_stored_one() -> None:
-    data = written(["a"], [2, 2], [0, 1, 0, 1], [0, 1, 0, 0.5])
+def shared(sets: list[int], knots: list[float], of_maps: list[int], values: list[float]) -> bytes:
+    """As `written`, of maps without a name that share their knots."""
+    return b"".join(
+        (
+            HEADER.pack(b"SATL", 4, 0, len(of_maps) - 1),
+            pack_names([f"{number}" for number in range(1, len(of_maps))]),
+            struct.pack("<I", 0),
+            struct.pack(f"<{1 + len(sets)}I", len(sets), *sets),
+            struct.pack(f"<{len(knots)}d", *knots),
+            bytes(of_maps),
+            struct.pack(f"<{len(values)}d", *values),
+            struct.pack("<2Q", 0, 0),
+        )
+    )
 
-    assert data == Atlas.build({"a": CalibrationMap.proportional(0.5)}).to_bytes()
+
+def test_the_forms_under_test_are_the_stored_ones() -> None:
+    own = {"1": CalibrationMap([0, 0.5, 1], [0, 0.1, 1])}
+    halved = {"1": CalibrationMap.proportional(0.5)}
+
+    assert Atlas.build(own).to_bytes() == written(
+        ["1"], [2, 3], [0, 1, 0, 0.5, 1], [0, 1, 0, 0.1, 1]
+    )
+    assert Atlas.build(halved).to_bytes() == shared([2], [0, 1], [0, 0], [0, 1, 0, 0.5])
+
+
+def test_maps_that_share_knots_are_read_as_they_were_stored_before() -> None:
+    """By a release that did not know of it."""
+    before = Atlas.from_bytes(written(["1"], [2, 2], [0, 1, 0, 1], [0, 1, 0, 0.5]))
+
+    assert before.to_bytes() == shared([2], [0, 1], [0, 0], [0, 1, 0, 0.5])
+    assert before(["1", "2"], [0.3, 0.3]).tolist() == [0.15, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +116,7 @@ def test_the_form_under_test_is_the_stored_one() -> None:
     [
         (b"SATL", "not the bytes of an atlas"),
         (HEADER.pack(b"SMAP", 1, 0, 0), "not the bytes of an atlas"),
-        (HEADER.pack(b"SATL", 4, 0, 0), "schema_version 4, this reads up to 3"),
+        (HEADER.pack(b"SATL", 5, 0, 0), "schema_version 5, this reads up to 4"),
         (HEADER.pack(b"SATL", 1, 2, 0), "schema_version 1"),
         (HEADER.pack(b"SATL", 1, 0, 2**32 - 1) + b"\x01\x00", "needs 4294967309 bytes"),
         (HEADER.pack(b"SATL", 1, 0, 0) + b"\x01\x00", "the bytes end early"),
@@ -97,6 +132,13 @@ def test_the_form_under_test_is_the_stored_one() -> None:
         (written([], [2], [0, 1], [0, 1.1]), r"values\[1\] = 1.1"),
         (written([], [3], [0, np.nan, 1], [0, 0, 0]), r"knots\[1\] = nan"),
         (WRITTEN.to_bytes() + b"\x00", "ends at byte"),
+        (SHARED.to_bytes() + b"\x00", "ends at byte"),
+        (SHARED.to_bytes()[:-17], "the bytes end early"),
+        (shared([2], [0, 1], [0, 1], [0, 1] * 2), "a map of set 1, there are 1"),
+        (shared([2, 2], [0, 1, 0.1, 1], [0, 1], [0, 1] * 2), "from 0.0 to 1.0"),
+        (shared([1], [0], [0, 0], [0, 1]), "at least two knots"),
+        (shared([2], [0, np.nan], [0, 0], [0, 1] * 2), r"knots\[1\] = nan"),
+        (shared([2], [0, 1], [0, 0], [0, 1, 0, 1.1]), r"values\[3\] = 1.1"),
     ],
 )
 def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:

@@ -61,7 +61,7 @@ def test_an_atlas_keeps_its_spreads() -> None:
     # Less traffic, less certain; least certain is who has none.
     assert codes[0].mean() > codes[2].mean()
     assert (codes[2] > codes[1]).all()
-    assert atlas.with_spreads(None).to_bytes()[4] < atlas.to_bytes()[4] == 3
+    assert len(atlas.with_spreads(None).to_bytes()) < len(atlas.to_bytes())
 
 
 def counted(distortions: Distortions, seeds: int, hours: int) -> dict[str, dict[str, float]]:

@@ -15,6 +15,7 @@ from calibrators import Atlas as ServiceAtlas
 from calibrators import CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import CampaignGroups, GroupMaps
+from tests.calibrators.strategies import maps_of_sets
 
 inner = st.floats(0, 1, exclude_min=True, exclude_max=True)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -35,9 +36,14 @@ def group_maps(of_groups: dict[str, CalibrationMap]) -> GroupMaps:
     return GroupMaps(CampaignGroups("^(.*)r$"), tuple(of_groups), columns)
 
 
+def named(shared: list[CalibrationMap]) -> dict[str, CalibrationMap]:
+    """The maps by the numbers of their campaigns."""
+    return {f"{number}": each for number, each in enumerate(shared)}
+
+
 atlases = st.builds(
     ServiceAtlas.build,
-    st.dictionaries(names, maps(), max_size=8),
+    st.dictionaries(names, maps(), max_size=8) | maps_of_sets().map(named),
     target_map=st.none() | maps(),
     groups=st.none()
     | st.dictionaries(names | st.just("strange"), maps(), max_size=3).map(group_maps),

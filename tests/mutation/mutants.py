@@ -943,9 +943,33 @@ _CLIENT = (
         "clients/**/test_atlas.py clients/**/test_edge_calibrator.py",
     ),
     Mutant(
+        "shared-knots-passed-only-beyond",
+        "places += scores >= following.take(places)",
+        "places += scores > following.take(places)",
+        "calibrators/test_shared_knots.py",
+    ),
+    Mutant(
+        "shared-knots-of-the-first-set",
+        "return found + self._firsts[first]",
+        "return found",
+        "calibrators/test_shared_knots.py",
+    ),
+    Mutant(
+        "shared-knots-of-a-slot-are-passed",
+        "own.searchsorted(np.arange(_SLOTS))",
+        "own.searchsorted(np.arange(_SLOTS), 'right')",
+        "calibrators/test_shared_knots.py",
+    ),
+    Mutant(
+        "shared-knots-of-crowded-slots",
+        "return self._tables.most <= MOST_OF_A_SLOT",
+        "return self._tables.most < MOST_OF_A_SLOT",
+        "calibrators/test_shared_knots.py",
+    ),
+    Mutant(
         "client-slopes-cut-at-the-pieces",
-        "slopes_of(knots[start : end + 1], values[start : end + 1])",
-        "slopes_of(knots[start:end], values[start:end])",
+        "slopes_of(knots[places[start : end + 1]], values[start : end + 1])",
+        "slopes_of(knots[places[start:end]], values[start:end])",
         "clients/**/test_atlas.py clients/**/test_edge_calibrator.py",
     ),
     Mutant(

@@ -10,7 +10,7 @@ import numpy as np
 from fastapi import APIRouter
 from msgspec import Struct
 
-from app.api.metrics.fields import pcoc_of
+from app.api.metrics.reports import pcoc_of
 from app.api.resources import Given
 from calibrators import Atlas
 from calibrators.fields.effect_table import EffectTable

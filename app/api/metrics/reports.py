@@ -13,7 +13,6 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from app.api.metrics.counters import Samples, counter, gauge
-from app.api.metrics.fields import field_metrics
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
 from app.storage.experiments import Experiment, experiments_of
@@ -147,7 +146,7 @@ class ReportCollector(Collector):
         yield from _products(snapshot.report.get("products", {}))
         yield from _fits(reports)
         yield from _calibrators(reports)
-        yield from field_metrics(dict(_parts(reports, "fields")))
+        yield from _field_metrics(dict(_parts(reports, "fields")))
         yield from _guard(reports, (heartbeat or {}).get("guard", {}))
         pushes = (
             ([target], count) for target, count in (heartbeat or {}).get("pushes", {}).items()
@@ -454,3 +453,44 @@ class ProgressCollector(Collector):
         samples = (([target], said.get(target)) for target in self._targets)
         text = "Share of the target that the refit under way has fitted; 1 while it is not fitted."
         yield gauge("sirocco_refit_progress_ratio", text, ["target"], samples)
+
+
+_TOP: Final = 10
+"""Values of a field with gauges of their own: those with the most evidence."""
+_RCE: Final = {
+    "": ("value", "By how much a field's values are off, relative to their positives (Field-RCE)."),
+    "_floor": ("floor", "Field-RCE by chance alone, if the probabilities were the truth."),
+}
+_MCE: Final = {
+    "sigmas": "The largest cumulative error of any value of a field or pair, over chance.",
+    "chance": "How often, at most, chance alone makes any of them so bad.",
+    "relative": "The same error over the positives of that value.",
+}
+
+
+def _field_metrics(reports: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    """Of the part `fields` of each target's report; without, nothing has a sample."""
+    pcoc = (
+        ([target, field, row["value"]], pcoc_of(row))
+        for target, found in reports.items()
+        for field in found["rce"]
+        for row in found["top"][field]["rows"][:_TOP]
+    )
+    text = "Predicted over true outcomes of the values of a field with the most evidence."
+    yield gauge("sirocco_field_pcoc", text, ["target", "field", "value"], pcoc)
+    for suffix, (name, text) in _RCE.items():
+        errors = (
+            ([target, field], row[name])
+            for target, found in reports.items()
+            for field, row in found["rce"].items()
+        )
+        yield gauge(f"sirocco_field_rce{suffix}", text, ["target", "field"], errors)
+    for name, text in _MCE.items():
+        worst = (([target], (found["mce"] or {}).get(name)) for target, found in reports.items())
+        yield gauge(f"sirocco_mce_{name}", text, ["target"], worst)
+
+
+def pcoc_of(row: Mapping[str, Any]) -> float | None:
+    """Expected over true positives of a value; None without positives."""
+    positives = float(row["positives"])
+    return float(row["expected"]) / positives if positives > 0 else None

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from typing import Final
 
 import numpy as np
 
 import evaluation
 from app.cli.checkout import research
 from app.cli.console import note_files, note_skipped, percent_bar, progress
-from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, simulated
-from app.cli.measure.methods import Methods, chosen_methods
+from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, method_of, simulated
 from app.cli.measure.scorecards import report_backtest
 from app.cli.options import (
     WEEK_HOURS,
@@ -33,10 +33,17 @@ from app.reports.pictures import check_picture
 from app.results.backtest import RAW, Backtested, ScoredEvents, after, first_evaluated_hour
 from app.results.formatting import Rows
 from app.settings import Settings
-from calibrators import Sufficiency
+from calibrators import CALIBRATORS, Calibrator, Method, Sufficiency
 from calibrators.fields.sums import PAIR
+from calibrators.registry import POOLED
 from evaluation.backtest.backtest import Scored
 from evaluation.comparison.significance import Significance, significance
+
+_NAMES: Final = (POOLED, *CALIBRATORS)
+# The identity is the row `raw`.
+_COMPARED: Final = ",".join(name for name in _NAMES if name != "identity")
+
+Methods = Mapping[str, Calibrator | Method]
 
 _DRAWS = 1000
 _PUBLISHED = "sir"
@@ -88,7 +95,7 @@ def run_backtest(
 def _run_log(
     log: str, given: BacktestOptions, settings: Settings, columns: LogColumns, reading: Reading
 ) -> None:
-    methods = chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
+    methods = _chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
     _check_reference(given.against, methods)
     found = LogBacktest(settings, methods, given).run(log, columns, reading)
     report_backtest(found, picture=given.picture, page=given.report, as_json=given.json)
@@ -157,6 +164,21 @@ def _of_leaderboard(given: BacktestOptions) -> Mapping[str, object]:
         "--regimes": given.regimes, "--contenders": given.methods, "--drift": given.drift or None,
         "--processes": given.processes, "--from": given.saved, "--write": given.write,
     }  # fmt: skip
+
+
+def _chosen_methods(names: str | None, settings: Settings, *, raw_samples: bool) -> Methods:
+    """The methods of a list with commas, None for all; on raw samples those that can learn from
+    them."""
+    wanted = [name.strip() for name in (names or _COMPARED).split(",") if name.strip()]
+    if not wanted or not set(wanted) <= set(_NAMES):
+        raise CommandError(
+            f"--calibrators {names!r}: give some of {', '.join(_NAMES)}, comma-separated"
+        )
+    if raw_samples and names is None:
+        wanted.remove(POOLED)
+    if raw_samples and POOLED in wanted:
+        raise CommandError(f"--raw-samples: {POOLED} learns from bins of all campaigns")
+    return {name: method_of(name, settings) for name in wanted}
 
 
 def _check_reference(against: str | None, chosen: Methods) -> None:

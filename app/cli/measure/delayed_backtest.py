@@ -17,7 +17,6 @@ from app.cli.console import (
     print_table,
     progress,
 )
-from app.cli.measure.methods import method_of
 from app.cli.measure.scorecards import differences_of, print_rows, show_differences
 from app.cli.serving.playback import SECONDS_PER_HOUR
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
@@ -30,8 +29,9 @@ from app.reports.page import write_page
 from app.reports.pictures import draw, draw_delayed
 from app.results.backtest import RAW, Backtested, ScoredEvents
 from app.results.formatting import Rows, shown
-from app.settings import SECONDS_PER_DAY, Settings
-from calibrators import Sufficiency
+from app.settings import SECONDS_PER_DAY, Settings, groups_of
+from calibrators import Calibrator, Method, Sufficiency, make_calibrator
+from calibrators.registry import POOLED, make_method
 from calibrators.samples import Floats
 from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable, delayed_backtest
 from evaluation.backtest.delayed import NONE, ORACLE
@@ -312,3 +312,11 @@ def _remarks(found: Mapping[str, DelayedBacktest]) -> Iterator[str]:
         for day, reason in backtest.refusals.items():
             at = datetime.fromtimestamp(day * SECONDS_PER_DAY, UTC)
             yield f"{name}: no new model on {at:%Y-%m-%d}: {reason}."
+
+
+def method_of(name: str, settings: Settings) -> Calibrator | Method:
+    """The method of this name, as a service with these settings would run it."""
+    if name != POOLED:
+        return make_calibrator(name, settings.bin_size, settings.prior_strength)
+    groups = groups_of(settings)
+    return make_method(POOLED, history_hours=settings.history_hours, groups=groups)

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
+from sirocco_client.maps import Breath, EdgeMaps
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
 
 Integers = NDArray[np.int64]
-Breath = Callable[[], None]
 
 _WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
 _SCALE: Final = 10**9
@@ -68,49 +68,18 @@ def _names(text: bytes, lengths: Integers) -> Iterator[str]:
         yield text[start:end].decode()
 
 
-_STEEPEST: Final = float(np.finfo(np.float64).max)
-
-
-def slopes_of(knots: Floats, values: Floats) -> Floats:
-    """Slope from each knot to the next, shape (k,); 0 for the last.
-
-    Maps stand end to end: where the knots fall back to 0 a new map begins, and the slope is 0. A
-    slope is the float nearest to rise over run that does not carry past the next knot's value, so
-    that a monotone map stays monotone to the last bit.
-
-    >>> slopes_of(np.array([0.0, 1.0, 0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.0, 0.5, 0.5])).tolist()
-    [0.5, 0.0, 1.0, 0.0, 0.0]
-    """
-    rise, run = np.diff(values), np.diff(knots)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        steep = np.clip(rise / run, -_STEEPEST, _STEEPEST)
-    slopes = np.where(run > 0, steep, 0.0)
-    following = values[1:]
-    while True:
-        reached = values[:-1] + slopes * run
-        over = ((slopes > 0) & (reached > following)) | ((slopes < 0) & (reached < following))
-        if not over.any():
-            return np.append(slopes, 0.0)
-        slopes[over] = np.nextafter(slopes[over], 0.0)
-
-
 # Magic, schema_version, whether row 0 is the target's own map, campaigns.
 _HEADER: Final = struct.Struct("<4sHHI")
 _MAGIC: Final = b"SATL"
 _SCHEMA_VERSION: Final = 1
 _WITH_GROUPS: Final = 2
 _WITH_SECTIONS: Final = 3
+_WITH_SETS: Final = 4
 # Measured: up to here one look-up after the other costs less than one vectorised call.
 _FEW: Final = 64
-_PIECE: Final = 8192
 _NO_FIELDS: Final[Mapping[str, str]] = {}
-_KNOTS_AT_ONCE: Final = 1 << 16
 _MOST_LISTED: Final = 1 << 19
 """Knots that are kept as Python's own numbers too, of the first maps asked for: 17 MB."""
-
-
-# Knots, values and slopes of all maps, end to end.
-_Columns = tuple[Floats, Floats, Floats]
 
 
 class _Names(NamedTuple):
@@ -142,28 +111,24 @@ class EdgeAtlas:
     """
 
     __slots__ = (
-        "_bounds",
-        "_bounds_view",
-        "_columns",
         "_effects",
         "_groups",
         "_has_target_map",
-        "_knots",
+        "_knots_from",
         "_knots_of",
         "_listed",
+        "_maps",
         "_names",
         "_row_of",
         "_slopes",
         "_spreads",
-        "_steps",
         "_values",
     )
 
     def __init__(
         self,
         names: _Names,
-        lengths: Integers,
-        columns: _Columns,
+        maps: EdgeMaps,
         has_target_map: bool,
         groups: _Groups | None = None,
         effects: EdgeEffects | None = None,
@@ -174,15 +139,13 @@ class EdgeAtlas:
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
-        self._columns = columns
-        self._bounds = np.append(0, np.cumsum(lengths))
+        self._maps = maps
         # For the scalar look-up: an item of a memoryview costs a third of one of numpy.
-        views = (column.data.cast("B").cast("d") for column in columns)
-        self._knots, self._values, self._slopes = views
+        views = (column.data.cast("B").cast("d") for column in (maps.values, maps.slopes))
+        self._values, self._slopes = views
         self._row_of = names.rows.get
-        self._bounds_view = self._bounds.data.cast("B").cast("q")
-        self._steps = int(lengths.max() - 1).bit_length()
-        self._knots_of: list[tuple[int, list[float]] | None] = [None] * len(lengths)
+        self._knots_of: list[tuple[int, list[float]] | None] = [None] * len(maps.lengths)
+        self._knots_from: dict[int, list[float]] = {}
         self._listed = 0
 
     @classmethod
@@ -200,25 +163,22 @@ class EdgeAtlas:
         end = start + int(name_lengths.sum())
         packed = bytes(view[_HEADER.size : end])
         groups, behind = _groups(view, end, count + 1, version)
-        maps = 1 + count + (len(groups.rows) if groups else 0)
-        lengths = _lengths(view, behind, maps)
-        stop = behind + 4 * maps + 16 * int(lengths.sum())
-        knots, values = _knots_and_values(view[:stop], behind + 4 * maps, int(lengths.sum()))
-        effects, spreads = _sections(view, stop, maps, version)
-        _check_maps(lengths, knots, values)
+        count += 1 + (len(groups.rows) if groups else 0)
+        read = EdgeMaps.read_shared if version == _WITH_SETS else EdgeMaps.read
+        maps, stop = read(view, behind, count, breathe)
+        effects, spreads = _sections(view, stop, count, version)
         if before is not None and before._names.packed == packed:
             names = before._names
         else:
             names = _Names(packed, rows_by_name(data[start:end], name_lengths, breathe))
-        columns = knots, values, _slopes(knots, values, breathe)
-        return cls(names, lengths, columns, has_target_map, groups, effects, spreads)
+        return cls(names, maps, has_target_map, groups, effects, spreads)
 
     @classmethod
     def identity(cls) -> Self:
         """Changes no score of any campaign."""
         ends = np.array([0.0, 1.0])
-        columns = ends, ends, slopes_of(ends, ends)
-        return cls(_Names(b"", {}), np.array([2]), columns, False)
+        maps = EdgeMaps.of(np.array([2]), np.array([0]), ends, ends, lambda: None)
+        return cls(_Names(b"", {}), maps, False)
 
     def __len__(self) -> int:
         """Campaigns with a map of their own."""
@@ -256,12 +216,17 @@ class EdgeAtlas:
         return self._values[place] + self._slopes[place] * (score - knots[passed])
 
     def _list_knots(self, row: int) -> tuple[int, list[float]]:
-        """Where the map's knots begin, and the knots, which are kept as long as there is room: a
+        """Where the map's values begin, and its knots, which are kept as long as there is room: a
         list is searched in a third of the time that a view takes."""
-        start, end = self._bounds_view[row], self._bounds_view[row + 1]
-        found: tuple[int, list[float]] = (start, [*self._knots[start:end]])
-        if self._listed + end - start <= _MOST_LISTED:
-            self._listed += end - start
+        maps = self._maps
+        first, length = int(maps.firsts[row]), int(maps.lengths[row])
+        knots = self._knots_from.get(first)
+        if knots is None:
+            knots = maps.knots[first : first + length].tolist()
+        found = (first + int(maps.shifts[row]), knots)
+        if first in self._knots_from or self._listed + length <= _MOST_LISTED:
+            self._listed += 0 if first in self._knots_from else length
+            self._knots_from[first] = knots
             self._knots_of[row] = found
         return found
 
@@ -286,8 +251,7 @@ class EdgeAtlas:
             rows_of_few = map(self._row, names, named)
             return np.array(list(map(self._of_map, rows_of_few, column.tolist())), np.float64)
         rows = self._rows(campaigns, len(column), fields)
-        pieces = (slice(start, start + _PIECE) for start in range(0, len(column), _PIECE))
-        return np.concatenate([self._look_up(rows[piece], column[piece]) for piece in pieces])
+        return self._maps.look_up(rows, column)
 
     def quantiles(
         self,
@@ -338,21 +302,6 @@ class EdgeAtlas:
             rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows
 
-    def _look_up(self, rows: Integers, scores: Floats) -> Floats:
-        """By halving, all scores at once, each between the bounds of its own map."""
-        knots, values, slopes = self._columns
-        place = self._bounds.take(rows)
-        length = self._bounds.take(rows + 1) - place
-        for _ in range(self._steps):
-            half = length >> 1
-            # A map of one knot left has half = 0, and its place does not move.
-            place += half * (knots.take(place + half) <= scores)
-            length -= half
-        found: Floats = slopes.take(place)
-        found *= scores - knots.take(place)
-        found += values.take(place)
-        return found
-
 
 def _without_versions(campaigns: Campaigns) -> Campaigns:
     if isinstance(campaigns, str):
@@ -364,8 +313,8 @@ def _header(data: bytes) -> tuple[int, int, bool]:
     if len(data) < _HEADER.size or data[:4] != _MAGIC:
         raise BadAtlas("these are not the bytes of an atlas")
     _, version, has_target_map, count = _HEADER.unpack_from(data)
-    if not _SCHEMA_VERSION <= version <= _WITH_SECTIONS or has_target_map > 1:
-        raise BadAtlas(f"atlas: schema_version {version}, this reads up to {_WITH_SECTIONS}")
+    if not _SCHEMA_VERSION <= version <= _WITH_SETS or has_target_map > 1:
+        raise BadAtlas(f"atlas: schema_version {version}, this reads up to {_WITH_SETS}")
     return version, count, bool(has_target_map)
 
 
@@ -377,7 +326,7 @@ def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_G
     if offset + 4 > len(data):
         raise BadAtlas("atlas: the bytes end early")
     count = int.from_bytes(data[offset : offset + 4], "little")
-    if version == _WITH_SECTIONS and not count:
+    if version >= _WITH_SECTIONS and not count:
         return None, offset + 4
     lengths, start = unpack_lengths(data, offset + 4, count + 1)
     end = start + int(lengths.sum())
@@ -400,23 +349,6 @@ def _texts(data: memoryview, offset: int, count: int) -> tuple[list[str], int]:
         return list(_names(bytes(data[start:end]), lengths)), end
     except UnicodeDecodeError:
         raise BadAtlas("atlas: names that are no UTF-8") from None
-
-
-def _lengths(data: memoryview, offset: int, count: int) -> Integers:
-    if offset + 4 * count > len(data):
-        raise BadAtlas("atlas: the bytes end early")
-    lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
-    if lengths.min() < 2:
-        raise BadAtlas("atlas: a map needs at least two knots")
-    return lengths
-
-
-def _knots_and_values(data: memoryview, offset: int, total: int) -> tuple[Floats, Floats]:
-    if len(data) != offset + 16 * total:
-        raise BadAtlas(f"atlas: {total} knots need {offset + 16 * total} bytes")
-    # Adding 0.0 copies, and turns -0.0 into 0.0 as the service does.
-    both: Floats = np.frombuffer(data, "<f8", 2 * total, offset) + np.float64(0.0)
-    return both[:total], both[total:]
 
 
 def _sections(
@@ -446,27 +378,3 @@ def _section(data: memoryview, offset: int) -> tuple[memoryview, int]:
 def _check_end(data: memoryview, offset: int) -> None:
     if offset != len(data):
         raise BadAtlas(f"atlas: ends at byte {offset}, there are {len(data)}")
-
-
-def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:
-    for column in (knots, values):
-        if not (column.min() >= 0.0 and column.max() <= 1.0):
-            raise BadAtlas("atlas: a knot or a value is outside [0, 1]")
-    last = np.cumsum(lengths) - 1
-    rising = knots[1:] > knots[:-1]
-    # Between the last knot of a map and the first of the next nothing need rise.
-    rising[last[:-1]] = True
-    whole = (knots[last] == 1.0) & (knots[last - lengths + 1] == 0.0)
-    if not (whole.all() and rising.all()):
-        raise BadAtlas("atlas: knots of a map must increase strictly from 0.0 to 1.0")
-
-
-def _slopes(knots: Floats, values: Floats, breathe: Breath) -> Floats:
-    slopes = np.empty(len(knots))
-    for start in range(0, len(knots), _KNOTS_AT_ONCE):
-        end = start + _KNOTS_AT_ONCE
-        # One knot more than is kept: the slope of the last needs the one behind it.
-        piece = slopes_of(knots[start : end + 1], values[start : end + 1])
-        slopes[start:end] = piece[:_KNOTS_AT_ONCE]
-        breathe()
-    return slopes
