@@ -87,6 +87,25 @@ def test_large_batches_agree_too(seed: int) -> None:
     assert one.tobytes() == served([campaigns[0]] * len(column), column).tobytes()
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_slopes_found_piece_by_piece_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, shared: bool
+) -> None:
+    """Pieces end within maps."""
+    rng = np.random.default_rng(2)
+    maps = [random_map(rng, 30) for _ in range(6)]
+    if shared:
+        maps = [CalibrationMap(maps[0].knots, np.sort(rng.random(32))) for _ in maps]
+    served = ServiceAtlas.build(named(maps))
+    monkeypatch.setattr("sirocco_client.maps._KNOTS_AT_ONCE", 7)
+
+    atlas = EdgeAtlas.from_bytes(served.to_bytes())
+
+    column = rng.random(300)
+    for name in served.campaigns:
+        assert atlas(name, column).tobytes() == served([name] * 300, column).tobytes()
+
+
 def test_knots_are_kept_as_lists_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which of them are makes no difference to what is looked up."""
     rng = np.random.default_rng(1)
