@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 # How a parent tells a worker: numbers of its socket, its file, the file's rows and the row.
 _AsWorker = Annotated[str | None, typer.Option("--as-worker", hidden=True)]
 
+_Adopt = Annotated[
+    bool,
+    typer.Option(
+        "--adopt-click-log",
+        help="Close clicks into the click log of this worker from now on: the one before is lost.",
+    ),
+]
+
 
 @options.grouped
 def up(
@@ -60,7 +68,9 @@ def serve(service: options.ServeOptions, as_worker: _AsWorker = None) -> None:
 
 
 @options.grouped
-def worker(store: options.StoreOptions, fit: options.RefitOptions) -> None:
+def worker(
+    store: options.StoreOptions, fit: options.RefitOptions, adopt_click_log: _Adopt = False
+) -> None:
     """Run one worker: each hour it evaluates the maps in force, fits new ones and publishes them.
 
     One worker at a time holds the job; a second one waits, and takes over when
@@ -74,7 +84,7 @@ def worker(store: options.StoreOptions, fit: options.RefitOptions) -> None:
     """
     from app.cli.serving.serve import run_worker_process
 
-    run_worker_process({**asdict(store), **asdict(fit)})
+    run_worker_process({**asdict(store), **asdict(fit)}, adopt_click_log=adopt_click_log)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ labels.
 """
 
 from app.click_log.clicks import LoggedClicks, LoggedConversions
-from app.click_log.folder import ClickLogError, ClickLogUnavailable
+from app.click_log.folder import ClickLogError, ClickLogUnavailable, OtherClickLog
 from app.click_log.log import ClickLog, ClickReader, DatasetSize
 from app.click_log.maintenance import UnattributedConversions
 from app.click_log.rows import ClosedClick
@@ -21,5 +21,6 @@ __all__ = [
     "DatasetSize",
     "LoggedClicks",
     "LoggedConversions",
+    "OtherClickLog",
     "UnattributedConversions",
 ]

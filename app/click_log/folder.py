@@ -22,6 +22,17 @@ class ClickLogUnavailable(ClickLogError):
     """The folder or object store is away, full or refuses."""
 
 
+class OtherClickLog(ClickLogError):
+    """Clicks are closed into another log than this one, which knows nothing of them."""
+
+    def __init__(self, url: str, own: str | None, other: str | None) -> None:
+        super().__init__(
+            f"the click log {without_secrets(url)} (id {own}) is not the one that clicks are closed"
+            f" into (id {other}): labels from it would be too low. Give all workers the same"
+            " SIROCCO_CLICK_LOG_URL; where that log is lost, start one with --adopt-click-log"
+        )
+
+
 class NewerPart(ClickLogError):
     """A part was written by a newer version of sirocco; it is left as it is."""
 

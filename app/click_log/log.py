@@ -50,6 +50,9 @@ def attributed(
     )
 
 
+_ID = "_id"
+"""A file that readers of Parquet pass over, because of its first letter."""
+
 _PREFIXES = ("", f"{QUARANTINE}/")
 
 
@@ -149,6 +152,7 @@ class ClickLog(ClickReader):
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._identity: str | None = None
         self._store = PartStore(folder)
         super().__init__(self._store)
 
@@ -156,6 +160,19 @@ class ClickLog(ClickReader):
     def open(cls, url: str) -> Self:
         """The log in a folder or at a URL; it need not be there yet."""
         return cls(Folder.open(url))
+
+    @property
+    def identity(self) -> str | None:
+        """What tells this log from every other, once `identify` has given it."""
+        if self._identity is None and (found := self._folder.read(_ID)) is not None:
+            self._identity = found.decode(errors="replace")
+        return self._identity
+
+    def identify(self, new: str) -> str:
+        """The log's id: a new one where it has none yet."""
+        if self.identity is None:
+            self._folder.write(_ID, new.encode())
+        return self.identity or new
 
     def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:
         """Durable on return. Writing them again, in other batches too, changes nothing."""

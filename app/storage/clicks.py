@@ -259,6 +259,17 @@ class OpenClicks:
         return orphans
 
     @reaching_the_store()
+    def closed_into(self) -> str | None:
+        """The id of the click log that clicks are closed into, if they are yet."""
+        found = self._client.get(keys.CLICK_LOG)
+        return found.decode(errors="replace") if isinstance(found, bytes) else found
+
+    @reaching_the_store()
+    def close_into(self, log: str, *, instead: bool = False) -> None:
+        """Clicks are closed into the click log of this id, if into none so far, or instead."""
+        self._client.set(keys.CLICK_LOG, log, nx=not instead)
+
+    @reaching_the_store()
     def counts(self) -> dict[str, int]:
         """Clicks `open` and `waiting` (for which behaviours wait) now, and counters since ever.
 

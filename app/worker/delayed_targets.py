@@ -10,10 +10,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 import redis
 
-from app.click_log import ClickLog, ClosedClick
+from app.click_log import ClickLog, ClosedClick, OtherClickLog
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
@@ -64,6 +65,7 @@ class ClickCloser:
         """
         closed = 0
         while due := self.clicks.begin_close(before, CLICKS_AT_ONCE):
+            claim_click_log(self.settings, self.clicks, log)
             log.write_clicks(self._closed(due))
             closed += self.clicks.finish_close(due)
         self._hand_over_conversions(log)
@@ -77,6 +79,7 @@ class ClickCloser:
         while read := list(self._read_conversions(waiting)):
             conversions = [conversion for _, _, found in read for conversion in found]
             if conversions:
+                claim_click_log(self.settings, self.clicks, log)
                 log.write_conversions(conversions)
             for pending, mark, _ in read:
                 self.conversions.drop(pending, mark)
@@ -145,6 +148,24 @@ class DelayedRefit:
     held_because: str | None = None
 
 
+def check_click_log(settings: Settings, clicks: OpenClicks, log: ClickLog) -> None:
+    """Raises OtherClickLog where clicks are closed into another."""
+    known = clicks.closed_into()
+    if known not in (None, log.identity):
+        raise OtherClickLog(settings.click_log, log.identity, known)
+
+
+def claim_click_log(
+    settings: Settings, clicks: OpenClicks, log: ClickLog, *, instead: bool = False
+) -> None:
+    """Clicks are closed into this log: raises OtherClickLog where they are closed into another, if
+    this is not to be the one instead."""
+    if not instead:
+        check_click_log(settings, clicks, log)
+    clicks.close_into(log.identify(uuid4().hex), instead=instead)
+    check_click_log(settings, clicks, log)
+
+
 class DelayedTargets:
     """What is done for all delayed targets; opens the click log when it is first needed."""
 
@@ -169,6 +190,7 @@ class DelayedTargets:
     def _log(self) -> ClickLog:
         if self._opened is None:
             self._opened = ClickLog.open(self._settings.click_log)
+        check_click_log(self._settings, self._clicks, self._opened)
         return self._opened
 
     def close(self, now: float) -> None:

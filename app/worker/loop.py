@@ -19,9 +19,11 @@ from typing import Any, Self
 
 import redis
 
+from app.click_log import ClickLog
 from app.log_lines import set_log_fields
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
+from app.storage.clicks import OpenClicks
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.ids import IdPacker
 from app.storage.integrity.damage import Damage, Damaged, is_damage
@@ -34,7 +36,7 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
-from app.worker.delayed_targets import DelayedTargets
+from app.worker.delayed_targets import DelayedTargets, claim_click_log
 from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
@@ -95,14 +97,18 @@ _LOOK_SECONDS = 60.0
 _FOLDS_MISSED = 3
 
 
-def run_worker(settings: Settings, redis_url: str) -> None:
-    """Work until SIGTERM or SIGINT; any number may run, one at a time holds the lease."""
+def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = False) -> None:
+    """Work until SIGTERM or SIGINT; any number may run, one at a time holds the lease. Where the
+    click log is adopted, clicks are closed into that of these settings, whatever was before."""
     stop = Event()
     if current_thread() is main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
     client = open_redis(redis_url, settings.redis_timeout_seconds)
     holder = f"{socket.gethostname()}-{os.getpid()}"
+    if adopt_click_log:
+        log = ClickLog.open(settings.click_log)
+        claim_click_log(settings, OpenClicks(client), log, instead=True)
     tracer = open_tracer(settings, "worker")
     try:
         Worker(settings, client, time.time, holder, tracer).run(stop)

@@ -41,7 +41,7 @@ def run_api(given: Mapping[str, Any], as_worker: str | None) -> None:
             _serve_alone(settings)
 
 
-def run_worker_process(given: Mapping[str, Any]) -> None:
+def run_worker_process(given: Mapping[str, Any], *, adopt_click_log: bool) -> None:
     """Work until Ctrl-C or SIGTERM with the settings that were given."""
     from app.worker.loop import run_worker
 
@@ -50,7 +50,7 @@ def run_worker_process(given: Mapping[str, Any]) -> None:
     if settings.delayed_targets:
         _require_folder("data_dir", settings.data_dir)
     with _ended_in_order(), opened_store(settings) as store_url:
-        run_worker(settings, store_url)
+        run_worker(settings, store_url, adopt_click_log=adopt_click_log)
 
 
 def _require_folder(field: str, folder: Path | None) -> None:
