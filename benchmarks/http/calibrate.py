@@ -1,13 +1,14 @@
 """`POST /v1/calibrate`, in microseconds of the server's CPU and of wall time for each request.
 
 Maps of 10,000 campaigns, with the same knots as those of `pooled`, mixed in each batch; 16
-connections from another process on another core, except where a row says one. `sirocco` is the whole service: it validates every value,
-counts metrics and watches Redis for new versions. `columns` and `rows` are JSON; `binary, ids`
-has interned ids and single precision, `binary, names` has names and doubles; `one campaign` asks
-for scores of one campaign only, as JSON. The echo is a raw ASGI application that sends the same
-bytes back, with our protocol and our options of uvicorn: what is above it is ours to answer for.
-Calibrations are answered without the ASGI task that it needs, so they may come close to it.
-`on uvicorn alone` is the same with uvicorn's own protocol, which costs more and bounds less.
+connections from another process on another core, except where a row says one. `sirocco` is the
+whole service: it validates every value, counts metrics and watches Redis for new versions.
+`columns` and `rows` are JSON; `binary, ids` has interned ids and single precision, `binary, names`
+has names and doubles; `one campaign` asks for scores of one campaign only, as JSON. The echo is a
+raw ASGI application that sends the same bytes back, with our protocol and our options of uvicorn:
+what is above it is ours to answer for. Calibrations are answered without the ASGI task that it
+needs, so they may come close to it. `on uvicorn alone` is the same with uvicorn's own protocol,
+which costs more and bounds less.
 The naive ones are FastAPI with pydantic and one look-up per score, by numpy.interp or by
 scikit-learn.
 
