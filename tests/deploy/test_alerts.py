@@ -186,6 +186,25 @@ def test_each_alert_is_fired_and_quiet_in_a_case_of_its_own():
     assert {case["name"] for case in cases} - fired == {f"{name} is quiet" for name in alerts()}
 
 
+def test_what_fires_after_a_while_is_quiet_a_minute_before():
+    """In promtool's own terms: a second look at the same series, which expects nothing."""
+    cases = [case for path in CASES for case in yaml.safe_load(path.read_text())["tests"]]
+    looks = {
+        case["name"].split()[0]: case["alert_rule_test"]
+        for case in cases
+        if "fires" in case["name"]
+    }
+    minutes = {
+        name: [int(look["eval_time"].removesuffix("m")) for look in looks[name]]
+        for name, rule in alerts().items()
+        if "for" in rule
+    }
+
+    assert len(minutes) > 10
+    assert all(before == fires - 1 for fires, before in minutes.values())
+    assert not any("exp_alerts" in looks[name][1] for name in minutes)
+
+
 @pytest.fixture(scope="module")
 def promtool():
     found = shutil.which("promtool")
