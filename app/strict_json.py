@@ -7,7 +7,7 @@ rule is found by the types of the fields; nothing depends on the wording of msgs
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, TypeVar, Union, cast, get_args, get_origin
@@ -59,6 +59,24 @@ def show(value: object) -> str:
         value.literal if isinstance(value, InvalidNumber) else json.dumps(value, default=_literal)
     )
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+_MOST_BYTES_OF_A_CHARACTER: Final = 4
+
+
+def fits(text: str, longest: int) -> bool:
+    """Whether it has up to so many bytes in UTF-8."""
+    return _MOST_BYTES_OF_A_CHARACTER * len(text) <= longest or len(text.encode()) <= longest
+
+
+def all_fit(texts: Collection[str], longest: int) -> bool:
+    """Whether all of them have 1 to `longest` bytes in UTF-8; true of none at all."""
+    lengths = set(map(len, texts))
+    if 0 in lengths:
+        return False
+    if _MOST_BYTES_OF_A_CHARACTER * max(lengths, default=0) <= longest:
+        return True
+    return all(fits(text, longest) for text in texts)
 
 
 class TakesLong(Exception):

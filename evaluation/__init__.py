@@ -59,7 +59,7 @@ from evaluation.metrics.calibrated_loss import (
     rolling_calibrated_losses,
     rolling_calibrated_quadratic_loss,
 )
-from evaluation.metrics.calibration import bias_shift, copc, pcoc, prediction_error, ropr
+from evaluation.metrics.calibration import bias_shift, copc, pcoc, prediction_error, ropr, scorecard
 from evaluation.metrics.cs_auc import (
     CsAuc,
     GroupedCsAuc,
@@ -79,7 +79,6 @@ from evaluation.metrics.reliability import (
     reliability_diagram,
     score_quantiles,
 )
-from evaluation.metrics.scorecard import scorecard
 from evaluation.simulation.ad_platform import Platform, PlatformHour
 from evaluation.simulation.click_platform import ClickHour, ClickPlatform
 

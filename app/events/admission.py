@@ -39,7 +39,6 @@ from app.events.schema import (
     Impression,
     TargetOutcome,
     Time,
-    are_campaigns,
     are_field_values,
     check_campaign,
     check_features,
@@ -52,7 +51,7 @@ from app.storage.blocks import MONEY, NO_TERMS, TERMS, StoredConversion, TermCol
 from app.storage.clicks import OpenClick, StoreRefusal
 from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
-from app.strict_json import ValidationError
+from app.strict_json import ValidationError, all_fit
 from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit_numbers
 from calibrators.bins.model_versions import is_version, named
 from calibrators.fields.columns import FieldColumns
@@ -164,13 +163,13 @@ class Trials(NamedTuple):
         versions = {event.model_version for event in events if event.model_version is not None}
         lengths = [*map(len, self.ids)]
         stated = _with_terms(events)
-        if hours is None or not are_campaigns({*campaigns}, settings.max_campaign_bytes):
+        if hours is None or not all_fit({*campaigns}, settings.max_campaign_bytes):
             return None
         if not all(map(is_version, versions)):
             return None
         if lengths and not 0 < min(lengths) <= max(lengths) <= LONGEST_ID:
             return None
-        if not are_campaigns({one.unit for one in stated if one.unit is not None}, LONGEST_UNIT):
+        if not all_fit({one.unit for one in stated if one.unit is not None}, LONGEST_UNIT):
             return None
         fields = _field_columns([event.fields for event in events], settings)
         if fields is None:
@@ -334,7 +333,7 @@ class Admission:
         campaigns, times, scores, *others = zip(*map(astuple, impressions), strict=True)
         hours, settings = self._times.hours_of_few(times), self._settings
         are_known = {*chain.from_iterable(scores)} <= self._known and CLICK in settings.targets
-        are_named = are_campaigns({*campaigns}, settings.max_campaign_bytes)
+        are_named = all_fit({*campaigns}, settings.max_campaign_bytes)
         if hours is None or not (are_known and are_named):
             return False
         try:

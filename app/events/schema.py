@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from app.storage.blocks import LARGEST_WEIGHT
-from app.strict_json import ValidationError
+from app.strict_json import ValidationError, all_fit, fits
 from calibrators.arms import ARMS
 from calibrators.bins.model_versions import VERSION_RULE, is_version
 from calibrators.fields.columns import LONGEST_VALUE
@@ -143,27 +143,12 @@ RULES: Final = {
 
 
 # Short names need no encoding to be checked.
-_MOST_BYTES_OF_A_CHARACTER: Final = 4
 
 
 def check_campaign(field: str, campaign: str, longest: int) -> None:
     """ValidationError unless the campaign has 1 to `longest` bytes of UTF-8."""
-    if not campaign or not _fits(campaign, longest):
+    if not campaign or not fits(campaign, longest):
         raise ValidationError(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
-
-
-def are_campaigns(names: Collection[str], longest: int) -> bool:
-    """Whether all of them have 1 to `longest` bytes; true of none at all."""
-    lengths = set(map(len, names))
-    if 0 in lengths:
-        return False
-    if _MOST_BYTES_OF_A_CHARACTER * max(lengths, default=0) <= longest:
-        return True
-    return all(_fits(name, longest) for name in names)
-
-
-def _fits(name: str, longest: int) -> bool:
-    return _MOST_BYTES_OF_A_CHARACTER * len(name) <= longest or len(name.encode()) <= longest
 
 
 def check_version(field: str, version: str) -> None:
@@ -194,7 +179,7 @@ def unknown_field(declared: Collection[str]) -> str:
 
 def are_field_values(values: Collection[str]) -> bool:
     """Whether all of them have 1 to 256 bytes, and none the separator of pairs; true of none."""
-    return are_campaigns(values, LONGEST_VALUE) and SEPARATOR not in "".join(values)
+    return all_fit(values, LONGEST_VALUE) and SEPARATOR not in "".join(values)
 
 
 MOST_FEATURES: Final = 64

@@ -58,6 +58,7 @@ from app.storage.redis.client import as_text, lua, reaching_the_store
 from calibrators.arms import BUCKETS
 
 _KEPT: Final = {"p", "n", "s", "f", "t"}
+_NO_FORMER: Final = re.compile("(?!)")
 _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 
 
@@ -260,14 +261,15 @@ class OpenClicks:
 
     @reaching_the_store()
     def closed_into(self) -> str | None:
-        """The id of the click log that clicks are closed into, if they are yet."""
+        """The id of the click log that clicks are closed into, if they are yet; ValueError where it
+        is damaged."""
         found = self._client.get(keys.CLICK_LOG)
-        return found.decode(errors="replace") if isinstance(found, bytes) else found
+        return None if found is None else unseal(found, keys.CLICK_LOG, _NO_FORMER)
 
     @reaching_the_store()
     def close_into(self, log: str, *, instead: bool = False) -> None:
         """Clicks are closed into the click log of this id, if into none so far, or instead."""
-        self._client.set(keys.CLICK_LOG, log, nx=not instead)
+        self._client.set(keys.CLICK_LOG, seal(log, keys.CLICK_LOG), nx=not instead)
 
     @reaching_the_store()
     def counts(self) -> dict[str, int]:

@@ -149,8 +149,11 @@ class DelayedRefit:
 
 
 def check_click_log(settings: Settings, clicks: OpenClicks, log: ClickLog) -> None:
-    """Raises OtherClickLog where clicks are closed into another."""
-    known = clicks.closed_into()
+    """Raises OtherClickLog where clicks are closed into another, or nobody knows any more."""
+    try:
+        known = clicks.closed_into()
+    except ValueError as error:
+        raise OtherClickLog(settings.click_log, log.identity, str(error)) from None
     if known not in (None, log.identity):
         raise OtherClickLog(settings.click_log, log.identity, known)
 

@@ -22,9 +22,9 @@ from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
+from evaluation.metrics.calibration import GC_N, pooled_scores
 from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns, GroupCalibration
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.scorecard import GC_N, pooled_scores
 
 Row = Mapping[str, float | None]
 _log = logging.getLogger(__name__)

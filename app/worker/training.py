@@ -23,8 +23,8 @@ from app.worker.progress import PUBLISHING
 from app.worker.relabelling import DAYS_SHOWN, DayRecord, Span, observed_days, score
 from calibrators import BinsTable
 from calibrators.samples import Floats
+from evaluation.metrics.calibration import pooled_scores
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.scorecard import pooled_scores
 from pccem import (
     Attribution,
     Clicks,

@@ -15,7 +15,7 @@ from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
-from evaluation.metrics.scorecard import scorecard
+from evaluation.metrics.calibration import scorecard
 
 RAW = "raw"
 """Name under which the scores themselves are evaluated."""

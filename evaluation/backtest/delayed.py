@@ -18,7 +18,7 @@ from evaluation.backtest.click_history import (
     labelled_history,
 )
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
-from evaluation.metrics.scorecard import scorecard
+from evaluation.metrics.calibration import scorecard
 from pccem import Clicks, LabelRules, TrainingRules
 
 NONE, STC, LTC, ORACLE = "none", "stc", "ltc", "oracle"

@@ -29,10 +29,9 @@ from evaluation.bootstrap.paired import (
 )
 from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, BlockCsAuc, BlockGcN
 from evaluation.metrics.calibrated_loss import bias_split, calibrated_and_plain
-from evaluation.metrics.calibration import both_outcomes
+from evaluation.metrics.calibration import both_outcomes, scorecard
 from evaluation.metrics.cs_auc import cs_auc
 from evaluation.metrics.predictions import Mask, Predictions
-from evaluation.metrics.scorecard import scorecard
 
 MOST_ROWS: Final = 10_000_000
 """Rows that are held; of a longer log a sample is."""

@@ -16,9 +16,9 @@ from calibrators.samples import Floats, Integers
 from evaluation.backtest.backtest import RAW, backtest
 from evaluation.backtest.event_table import EventTable
 from evaluation.metrics.auc import gauc
+from evaluation.metrics.calibration import scorecard
 from evaluation.metrics.gc_n import CampaignRuns
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.scorecard import scorecard
 from evaluation.simulation.ad_platform import Platform, PlatformHour
 from research.reproduction.experiment import (
     Check,

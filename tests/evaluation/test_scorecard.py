@@ -6,8 +6,8 @@ import pytest
 from calibrators import BinsTable
 from evaluation import Platform, auc, cal_n, gc_n, log_loss, pcoc, scorecard
 from evaluation.metrics.cal_n import cal_n_of
+from evaluation.metrics.calibration import scorecard_of
 from evaluation.metrics.predictions import Predictions
-from evaluation.metrics.scorecard import scorecard_of
 
 COLUMNS = ["n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5"]
 

@@ -224,6 +224,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "conversion_logs": lambda client, _: ConversionLog(client).pending(),
     "conversions:": lambda client, key: ConversionLog(client).read(_log(key)),
     "click:": _click,
+    "click_log": lambda client, _: OpenClicks(client).closed_into(),
     "open": _due,
     "waiting": lambda client, _: OpenClicks(client).expire_waiting(1e12),
     "current": lambda client, _: Versions(client, 8).load(Versions(client, 8).current() or ""),

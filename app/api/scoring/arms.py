@@ -16,8 +16,8 @@ from app.api.snapshot import Snapshot
 from app.columns.campaigns import Ids
 from app.columns.layout import INTERNED, Header
 from app.columns.scores import LEVEL_NUMBERS, Scores, ScoresRequest
-from app.events.schema import LONGEST_UNIT, are_campaigns, check_campaign
-from app.strict_json import ValidationError
+from app.events.schema import LONGEST_UNIT, check_campaign
+from app.strict_json import ValidationError, all_fit
 from calibrators import Atlas
 from calibrators.arms import (
     ARMS,
@@ -138,7 +138,7 @@ def units_of_rows(units: Sequence[str | UnsetType]) -> Sequence[str]:
 
 def check_units(units: Sequence[str], field: str) -> None:
     """ValidationError unless each has 1 to 256 bytes; `field` has `{}` for their place."""
-    if not are_campaigns(units, LONGEST_UNIT):
+    if not all_fit(units, LONGEST_UNIT):
         for place, unit in enumerate(units):
             check_campaign(field.format(place), unit, LONGEST_UNIT)
 

@@ -82,9 +82,9 @@ from app.api.snapshot import Snapshot
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
-from app.events.schema import are_campaigns, check_campaign, check_version
+from app.events.schema import check_campaign, check_version
 from app.settings import Settings
-from app.strict_json import ValidationError, decode
+from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
 from calibrators.samples import Floats
@@ -114,7 +114,7 @@ def read_scores_of(request: CalibrateRequest, settings: Settings) -> list[Target
         and (one or len(campaigns) == len(scores))
         and target in settings.known_targets
         and 1 <= len(scores) <= settings.max_scores
-        and are_campaigns(campaigns, settings.max_campaign_bytes)
+        and all_fit(campaigns, settings.max_campaign_bytes)
     )
     if not is_sound:
         _refuse(request, target, len(scores), settings)
@@ -242,7 +242,7 @@ def _check_target(field: str, target: str, settings: Settings) -> None:
 
 def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -> None:
     """ValidationError unless each is a campaign; `field` names them, with `{}` for their place."""
-    if are_campaigns(campaigns, settings.max_campaign_bytes):
+    if all_fit(campaigns, settings.max_campaign_bytes):
         return
     for place, campaign in enumerate(campaigns):
         check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
@@ -317,7 +317,7 @@ def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     request = read_scores(body, settings.max_scores, settings.fields)
     _check_target("target", request.target, settings)
-    if request.names and not are_campaigns(request.names, settings.max_campaign_bytes):
+    if request.names and not all_fit(request.names, settings.max_campaign_bytes):
         names = [request.names[number] for number in request.numbers.tolist()]
         one = request.header.flags & ONE_CAMPAIGN
         _check_campaigns(names, "campaign" if one else "campaigns[{}]", settings)

@@ -50,6 +50,7 @@ _TEXTS: Final = {
 }
 _TEXTS_TOO: Final = {
     "heartbeat",
+    "click_log",
     "audit:head",
     "probe",
     "models",
