@@ -61,6 +61,7 @@ def show(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
+# Short texts need no encoding to be checked.
 _MOST_BYTES_OF_A_CHARACTER: Final = 4
 
 

@@ -25,10 +25,10 @@ class ClickLogUnavailable(ClickLogError):
 class OtherClickLog(ClickLogError):
     """Clicks are closed into another log than this one, which knows nothing of them."""
 
-    def __init__(self, url: str, own: str | None, other: str | None) -> None:
+    def __init__(self, url: str, own: str | None, other: str) -> None:
         super().__init__(
             f"the click log {without_secrets(url)} (id {own}) is not the one that clicks are closed"
-            f" into (id {other}): labels from it would be too low. Give all workers the same"
+            f" into ({other}): labels from it would be too low. Give all workers the same"
             " SIROCCO_CLICK_LOG_URL; where that log is lost, start one with --adopt-click-log"
         )
 

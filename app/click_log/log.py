@@ -170,8 +170,9 @@ class ClickLog(ClickReader):
 
     def identify(self, new: str) -> str:
         """The log's id: a new one where it has none yet."""
-        if self.identity is None:
+        if not self.identity:
             self._folder.write(_ID, new.encode())
+            self._identity = None
         return self.identity or new
 
     def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:

@@ -142,9 +142,6 @@ RULES: Final = {
 }
 
 
-# Short names need no encoding to be checked.
-
-
 def check_campaign(field: str, campaign: str, longest: int) -> None:
     """ValidationError unless the campaign has 1 to `longest` bytes of UTF-8."""
     if not campaign or not fits(campaign, longest):

@@ -58,7 +58,6 @@ from app.storage.redis.client import as_text, lua, reaching_the_store
 from calibrators.arms import BUCKETS
 
 _KEPT: Final = {"p", "n", "s", "f", "t"}
-_NO_FORMER: Final = re.compile("(?!)")
 _FORMER_VALUE: Final = re.compile(r"-?[0-9.]+(e[-+]?[0-9]+)?|-?inf|nan")
 
 
@@ -264,7 +263,7 @@ class OpenClicks:
         """The id of the click log that clicks are closed into, if they are yet; ValueError where it
         is damaged."""
         found = self._client.get(keys.CLICK_LOG)
-        return None if found is None else unseal(found, keys.CLICK_LOG, _NO_FORMER)
+        return None if found is None else unseal(found, keys.CLICK_LOG)
 
     @reaching_the_store()
     def close_into(self, log: str, *, instead: bool = False) -> None:

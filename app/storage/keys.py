@@ -340,9 +340,12 @@ def seal(text: str, about: str = "") -> str:
     return f"2:{_checksum(text, about)}:{text}"
 
 
-def unseal(data: bytes | str, about: str, former: re.Pattern[str]) -> str:
-    """The text that was sealed, or one of version 1 that matches `former` as a whole; ValueError on
-    all else."""
+_NO_FORMER = re.compile("(?!)")
+
+
+def unseal(data: bytes | str, about: str, former: re.Pattern[str] = _NO_FORMER) -> str:
+    """The text that was sealed, or one of version 1 that matches `former` as a whole, where there
+    was such a version; ValueError on all else."""
     text = data if isinstance(data, str) else data.decode()
     head = _HEAD.match(text)
     if head is not None:

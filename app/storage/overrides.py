@@ -19,7 +19,6 @@ MOST = 10_000
 """Each refit reads all of them, and fits what they name on its own."""
 
 _FORMER = re.compile(r"[a-z0-9_-]{1,64}")
-_NO_FORMER = re.compile("(?!)")
 _log = logging.getLogger(__name__)
 
 
@@ -121,7 +120,7 @@ def frozen_campaigns(names: Collection[str], target: str) -> list[str]:
 def _moment(target: str, sealed: bytes) -> float:
     """Damage thaws nothing: who froze it had a reason."""
     try:
-        return float(unseal(sealed, target, _NO_FORMER))
+        return float(unseal(sealed, target))
     except ValueError as error:
         _log.error("since when %s is frozen: %s", target, error)
         return 0.0

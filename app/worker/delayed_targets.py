@@ -155,7 +155,7 @@ def check_click_log(settings: Settings, clicks: OpenClicks, log: ClickLog) -> No
     except ValueError as error:
         raise OtherClickLog(settings.click_log, log.identity, str(error)) from None
     if known not in (None, log.identity):
-        raise OtherClickLog(settings.click_log, log.identity, known)
+        raise OtherClickLog(settings.click_log, log.identity, f"id {known}")
 
 
 def claim_click_log(

@@ -235,7 +235,7 @@ class Atlas:
         """Probability of one score of one campaign; ValueError on a score outside [0, 1]."""
         if not 0.0 <= score <= 1.0:
             raise ValueError(f"score = {score}: must be in [0, 1]")
-        return self.look_up_few((self._row(campaign),), (score,))[0]
+        return self._blocks.at(self._row(campaign), score)
 
     def level(self, campaign: str) -> str:
         """Which level serves the campaign: its own map, its group's, the target's, or the

@@ -286,6 +286,12 @@ class MapBlocks:
         """Probabilities of n scores, each by the map of its row."""
         return in_pieces(self._look_up_piece, rows, scores)
 
+    def at(self, row: int, score: float) -> float:
+        """`look_up` of one score, to the last bit, in plain Python."""
+        firsts, lasts, following, knots, values, slopes = self._items
+        place = bisect_right(following, score, firsts[row], lasts[row])
+        return values[place] + slopes[place] * (score - knots[place])
+
     def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
         """`look_up` to the last bit, in plain Python."""
         # Item by item, because each step of so short a loop is felt.

@@ -1,6 +1,5 @@
 """The look-up of maps that share their knots, as all maps of one refit of `pooled` do."""
 
-import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,8 +24,6 @@ MOST_SETS: Final = 128
 
 MOST_OF_A_SLOT: Final = 8
 """Knots in one slot: with more a search takes too long."""
-
-_COUNT = struct.Struct("<I")
 
 _ABOVE_ONE: Final = 1 + 2.0**-30
 _TRAILING: Final = 48
@@ -80,16 +77,11 @@ class KnotSets:
         before = self.starts[sets] - (np.cumsum(lengths) - lengths)
         return np.asarray(self.knots[np.repeat(before, lengths) + np.arange(lengths.sum())])
 
-    def check(self) -> None:
-        """Raises ValueError on knots that `CalibrationMap` would refuse."""
-        check_lengths(self.lengths)
-        check_knots(self.lengths, check_unit_interval("knots", self.knots))
-
     def to_bytes(self) -> bytes:
         """Little-endian: sets u4, knots of each set u4, the knots f8, the set of each map u1."""
-        columns = self.lengths.astype("<u4"), self.knots.astype("<f8"), self.of_maps.astype("u1")
-        count = _COUNT.pack(len(self.lengths))
-        return b"".join((count, *(column.tobytes() for column in columns)))
+        lengths = np.append(len(self.lengths), self.lengths).astype("<u4")
+        columns = lengths, self.knots.astype("<f8"), self.of_maps.astype("u1")
+        return b"".join(column.tobytes() for column in columns)
 
     @classmethod
     def read(cls, data: bytes, offset: int, count: int) -> tuple[Self, int]:
@@ -194,7 +186,8 @@ class SharedKnots:
     ) -> None:
         """From the sets, and the values at the knots of all maps, end to end. `pause` is called
         between pieces of the work. Raises ValueError on maps that `CalibrationMap` would refuse."""
-        sets.check()
+        check_lengths(sets.lengths)
+        check_knots(sets.lengths, check_unit_interval("knots", sets.knots))
         self._sets, self._each = sets, sets.each
         self._firsts: list[int] = sets.starts.tolist()
         self._tables = _Tables.of(self._each)
@@ -248,6 +241,14 @@ class SharedKnots:
         for _ in range(most):
             places += scores >= following.take(places)
         return places
+
+    def at(self, row: int, score: float) -> float:
+        """`look_up` of one score, to the last bit, in plain Python."""
+        sets, starts, values, slopes, own = self._items
+        following, knots = own[sets[row]]
+        place = bisect_right(following, score)
+        at = starts[row] + place
+        return values[at] + slopes[at] * (score - knots[place])
 
     def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
         """`look_up` to the last bit, in plain Python."""

@@ -44,6 +44,8 @@ def test_each_score_is_looked_up_as_by_its_map_alone(
     often = -(-LARGE // len(asked))
 
     assert shared.look_up(rows, asked).tobytes() == expected.tobytes()
+    pairs = zip(rows.tolist(), asked.tolist(), strict=True)
+    assert [shared.at(row, score) for row, score in pairs] == expected.tolist()
     assert np.array(shared.look_up_few(rows.tolist(), asked.tolist())).tobytes() == (
         expected.tobytes()
     )

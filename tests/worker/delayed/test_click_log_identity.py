@@ -93,13 +93,21 @@ def test_a_log_that_was_moved_is_the_same(
     assert pyarrow.parquet.read_table(Path(after.click_log)).num_rows == 1
 
 
-def test_what_is_no_id_is_another_log(
+def test_what_is_no_id_is_another_log_until_it_is_adopted(
     redis_client: redis.Redis, open_clicks: OpenClicks, settings: Settings
 ) -> None:
-    redis_client.set("sirocco:{maps}:click_log", b"\xff\x00")
+    """In Redis, or in a log whose id is empty."""
+    redis_client.set("sirocco:{maps}:click_log", b"2:00000000:damaged")
+    Path(settings.click_log).mkdir()
+    (Path(settings.click_log) / "_id").write_bytes(b"")
+    delayed = delayed_of(settings, redis_client)
 
-    with pytest.raises(OtherClickLog):
-        delayed_of(settings, redis_client).close(MIDNIGHT + 2 * HOURS)
+    with pytest.raises(OtherClickLog, match="the checksum of '2:00000000:damaged' is wrong"):
+        delayed.close(MIDNIGHT + 2 * HOURS)
+    claim_click_log(settings, open_clicks, ClickLog.open(settings.click_log), instead=True)
+    delayed_of(settings, redis_client).close(MIDNIGHT + 2 * HOURS)
+
+    assert open_clicks.counts()["open"] == 0
 
 
 def test_the_command_adopts_before_it_works(
