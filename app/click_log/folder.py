@@ -27,9 +27,9 @@ class OtherClickLog(ClickLogError):
 
     def __init__(self, url: str, own: str | None, other: str) -> None:
         super().__init__(
-            f"the click log {without_secrets(url)} (id {own}) is not the one that clicks are closed"
-            f" into ({other}): labels from it would be too low. Give all workers the same"
-            " SIROCCO_CLICK_LOG_URL; where that log is lost, start one with --adopt-click-log"
+            f"the click log {without_secrets(url)} (id {own or 'none'}) is not the one that clicks"
+            f" are closed into ({other}): labels from it would be too low. Give all workers the"
+            " same SIROCCO_CLICK_LOG_URL; where that log is lost, start one with --adopt-click-log"
         )
 
 
