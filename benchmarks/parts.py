@@ -23,6 +23,7 @@ PARTS: Final = {
     "client": "http.client",
     "ingest": "http.ingest",
     "refit": "core.refit",
+    "together": "core.together",
     "refresh": "http.refresh",
     "page": "http.page",
     "memory": "http.memory",

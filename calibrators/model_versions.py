@@ -21,6 +21,7 @@ from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.methods.refit import Fitted, Method, ScaleOfScores
+from calibrators.peers import NotDivided
 from calibrators.pooled.cells import FARTHEST, log_odds
 from calibrators.pooled.method import Pooled
 from calibrators.pooled.pushes import Transport
@@ -421,10 +422,12 @@ def refit_by_version(
     has one and for new ones.
     """
     known = memory if isinstance(memory, _Memory) else _Memory(memory)
-    watched = _Watched(history.as_of, _Blocks(history), history.fields, of=history)
+    watched = _Watched(history.as_of, _Blocks(history), history.fields, history.peers, of=history)
     try:
         fitted = method.refit(watched, memory=known.shared, trial=trial)
     except _VersionsFound:
+        if history.peers.count > 1:
+            raise NotDivided("versions of the model score side by side") from None
         return _refit(method, history, known, trial)
     looks = fitted.scale is not None
     return replace(fitted, scale=VersionScale(fitted.scale, history.newest)) if looks else fitted

@@ -59,7 +59,19 @@ from evaluation.metrics.calibrated_loss import (
     rolling_calibrated_losses,
     rolling_calibrated_quadratic_loss,
 )
-from evaluation.metrics.calibration import bias_shift, copc, pcoc, prediction_error, ropr, scorecard
+from evaluation.metrics.calibration import (
+    bias_shift,
+    copc,
+    log_loss,
+    mae,
+    mse,
+    nmse,
+    pcoc,
+    prediction_error,
+    rig,
+    ropr,
+    scorecard,
+)
 from evaluation.metrics.cs_auc import (
     CsAuc,
     GroupedCsAuc,
@@ -70,7 +82,6 @@ from evaluation.metrics.cs_auc import (
     grouped_cs_auc,
 )
 from evaluation.metrics.gc_n import GroupedCalN, gc_n, grouped_cal_n
-from evaluation.metrics.loss import log_loss, mae, mse, nmse, rig
 from evaluation.metrics.reliability import (
     RateSlices,
     ReliabilityDiagram,

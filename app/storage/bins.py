@@ -8,7 +8,7 @@ become bins stands in `statistics/folding.py`.
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
@@ -375,6 +375,7 @@ class HourBlocks:
     target: str
     hours: range
     reached: Callable[[float], None]
+    shards: range = range(keys.SHARDS)
 
     def __iter__(self) -> Iterator[HourTables]:
         for shard in self._shards():
@@ -383,7 +384,7 @@ class HourBlocks:
     def between(self, first: int, behind: int) -> "HourBlocks":
         """Those of first <= hour < behind; no others are read."""
         hours = range(max(first, self.hours.start), min(behind, self.hours.stop))
-        return HourBlocks(self.store, self.target, hours, self.reached)
+        return replace(self, hours=hours)
 
     def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
         """The sums over spans of hours, all of a block at once."""
@@ -394,6 +395,6 @@ class HourBlocks:
             yield from blocks if found is None else found
 
     def _shards(self) -> Iterator[int]:
-        for shard in range(keys.SHARDS):
-            self.reached(shard / keys.SHARDS)
+        for place, shard in enumerate(self.shards):
+            self.reached(place / len(self.shards))
             yield shard

@@ -58,6 +58,8 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:jobs:same              hash: what a queued job asks for -> its id
     sirocco:{maps}:jobs:sequence          counter of jobs
     sirocco:{maps}:heartbeat              JSON: the worker's last sign of life
+    sirocco:{maps}:joint_refit            sealed JSON: a refit that workers are called to
+    sirocco:{maps}:joint_refit:<id>:<step>  hash: what each has told the others, `joint_refits.py`
     sirocco:{maps}:models:<target>        list of the post-click models kept, newest first
     sirocco:{maps}:model:<target>:<version>   hash: manifest, contents, chunks of the model
     sirocco:{maps}:probe                  a tiny write, to see whether the server takes any
@@ -114,6 +116,7 @@ AUDIT_HEAD = "sirocco:{maps}:audit:head"
 FEATURES = "sirocco:{maps}:features"
 CLICK_LOG = "sirocco:{maps}:click_log"
 OVERRIDES = "sirocco:{maps}:overrides"
+JOINT_REFIT = "sirocco:{maps}:joint_refit"
 FORMER_CLICK_COUNTERS = "sirocco:{maps}:clicks"
 DAMAGE = "sirocco:{maps}:damage"
 MODEL_SEQUENCE = "sirocco:{maps}:models"
@@ -166,6 +169,9 @@ loads = "sirocco:{{maps}}:loads:{}:{}".format
 loaded = "loaded:{}".format
 IS_LOADED = re.compile("loaded:[0-9a-f]{16}").fullmatch
 """Whether a field beside the bins says which bins were loaded."""
+
+# Of a refit of several workers, and of a step of it.
+joint_refit = "sirocco:{{maps}}:joint_refit:{}:{}".format
 
 # Of a target, and of a model's version or the moment of a training.
 model = "sirocco:{{maps}}:model:{}:{}".format

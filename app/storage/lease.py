@@ -3,16 +3,18 @@ workers has by them, and the worker's heartbeat."""
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Final
+from threading import Event, Thread
+from types import TracebackType
+from typing import Any, Final, Self
 
 import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import LeaseLost
+from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.keys import seal, unseal
 from app.storage.redis.client import as_bytes, lua, reaching_the_store
 
@@ -80,6 +82,46 @@ class Lease:
             self._token = None
 
 
+class LeaseKeeper:
+    """Renews a lease in a thread of its own, three times in its life, and calls `beat` each time:
+    whoever holds it gives signs of life through the longest refit.
+
+    When the lease is lost, `held` turns false; what the holder still tries to publish then is
+    refused by the store itself.
+    """
+
+    def __init__(self, lease: Lease, life_seconds: float, beat: Callable[[], None]) -> None:
+        self._lease = lease
+        self._beat = beat
+        self._pause = life_seconds / 3
+        self._stop = Event()
+        self._thread = Thread(target=self._keep, name="lease-keeper", daemon=True)
+        self.held = True
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        while self.held and not self._stop.wait(self._pause):
+            try:
+                self.held = self._lease.renew()
+                if self.held:
+                    self._beat()
+            except StorageUnavailable:
+                # The store may come back before the lease ends; it decides then.
+                continue
+
+
 class ShardShare:
     """Divides the shards among those who take part, by leases of as many places as shards at most.
 
@@ -101,10 +143,18 @@ class ShardShare:
             self._place = next(free, None)
         if self._place is None:
             return range(0)
-        held = self._client.mget([keys.lease(place) for place in self._places])
         # Its own may have run out since.
-        taken = sorted({self._place, *(place for place, one in enumerate(held) if one is not None)})
+        taken = sorted({self._place, *self._taken()})
         return range(taken.index(self._place), keys.SHARDS, len(taken))
+
+    @reaching_the_store()
+    def others(self) -> int:
+        """How many others take part."""
+        return len({*self._taken()} - {self._place})
+
+    def _taken(self) -> list[int]:
+        held = self._client.mget([keys.lease(place) for place in self._places])
+        return [place for place, one in enumerate(held) if one is not None]
 
     def leave(self) -> None:
         """Leave its share to the others."""

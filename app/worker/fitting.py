@@ -4,8 +4,8 @@ Campaigns may have calibrators of their own, and a refit may be of some campaign
 is read from the store, block by block.
 """
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,11 +20,16 @@ from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, Scale
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
 
+Divided = Callable[[str, str, History, object, bool], Fitted | None]
+"""A refit, of a target by a calibrator, that others help with; None where they do not."""
+
 
 class Methods:
-    """Makes each method once; runs it from where its last refit of the target left off."""
+    """Makes each method once; runs it from where its last refit of the target left off, and
+    `together` with others where that is set."""
 
     def __init__(self, settings: Settings) -> None:
+        self.together: Divided | None = None
         self._settings = settings
         self._groups = groups_of(settings)
         self._made: dict[str, Method] = {}
@@ -49,8 +54,11 @@ class Methods:
     def refit(self, calibrator: str, target: str, history: History, trial: bool) -> Fitted:
         """All maps of a target by one method; what it remembers is of this target alone."""
         place = (target, calibrator)
-        memory = self._memories.get(place)
-        fitted = refit_by_version(self.of(calibrator), history, memory=memory, trial=trial)
+        memory, fitted = self._memories.get(place), None
+        if self.together is not None:
+            fitted = self.together(target, calibrator, history, memory, trial)
+        if fitted is None:
+            fitted = refit_by_version(self.of(calibrator), history, memory=memory, trial=trial)
         self._memories[place], self._scales[place] = fitted.memory, fitted.scale
         return fitted
 
@@ -162,14 +170,8 @@ class Fitting:
         """Maps of all campaigns; `own` are the calibrators of campaigns that have theirs."""
         calibrator = self.calibrator_of(target)
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
-        candidate = Candidate(
-            fitted.atlas,
-            fitted.trial,
-            fitted.skipped,
-            fitted.notes,
-            fitted.scale,
-            fitted.set_aside,
-        )
+        parts = fitted.atlas, fitted.trial, fitted.skipped, fitted.notes, fitted.scale
+        candidate = Candidate(*parts, fitted.set_aside)
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
         return self._laid_on(candidate, target, history, others)
 
@@ -276,8 +278,7 @@ def _by_calibrator(calibrators: Mapping[str, str]) -> Mapping[str, Sequence[str]
 
 def counted(names: Iterable[str]) -> dict[str, int]:
     """How often each name comes."""
-    listed = list(names)
-    return {name: listed.count(name) for name in sorted(set(listed))}
+    return dict(sorted(Counter(names).items()))
 
 
 PASSED = "passed"
@@ -349,7 +350,8 @@ class RefitOutcome:
             "calibrator": self.calibrator,
             "overridden": counted(self.order.own.values()),
             "overrides": dict(self.order.own),
-            "guard": None if self.guarded is None else _guard_counts(self.guarded),
+            "guard": self.guarded
+            and {**self.guarded.counts, "target": self.guarded.target_decision},
             "method": dict(self.candidate.notes),
             "moves": self.order.moves if self.change is None else self.change.accepted,
             **({"frozen_campaigns": len(self.order.frozen)} if self.order.frozen else {}),
@@ -439,10 +441,6 @@ def _move(before: Atlas, after: Atlas, history: History) -> float | None:
         if move is not None:
             return move
     return None
-
-
-def _guard_counts(guarded: Guarded) -> dict[str, Any]:
-    return {**guarded.counts, "target": guarded.target_decision}
 
 
 @dataclass(frozen=True, slots=True)

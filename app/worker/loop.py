@@ -13,9 +13,8 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event, Lock, Thread, current_thread, main_thread
-from types import TracebackType
-from typing import Any, Self
+from threading import Event, Lock, current_thread, main_thread
+from typing import Any
 
 import redis
 
@@ -29,7 +28,7 @@ from app.storage.ids import IdPacker
 from app.storage.integrity.damage import Damage, Damaged, is_damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.jobs import Job, Jobs
-from app.storage.lease import Heartbeat, Lease, ShardShare
+from app.storage.lease import Heartbeat, Lease, LeaseKeeper, ShardShare
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
 from app.storage.statistics.breakdowns import DeclaredFields
@@ -40,49 +39,9 @@ from app.worker.delayed_targets import DelayedTargets, claim_click_log
 from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
+from app.worker.together import COME_SECONDS, Together
 from app.worker.training import NothingToTrain
 from calibrators.maps.look_up import drop_spare_tables
-
-
-class LeaseKeeper:
-    """Renews a lease in a thread of its own, three times in its life, and calls `beat` each time:
-    whoever holds it gives signs of life through the longest refit.
-
-    When the lease is lost, `held` turns false; what the holder still tries to publish then is
-    refused by the store itself.
-    """
-
-    def __init__(self, lease: Lease, life_seconds: float, beat: Callable[[], None]) -> None:
-        self._lease = lease
-        self._beat = beat
-        self._pause = life_seconds / 3
-        self._stop = Event()
-        self._thread = Thread(target=self._keep, name="lease-keeper", daemon=True)
-        self.held = True
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _keep(self) -> None:
-        while self.held and not self._stop.wait(self._pause):
-            try:
-                self.held = self._lease.renew()
-                if self.held:
-                    self._beat()
-            except StorageUnavailable:
-                # The store may come back before the lease ends; it decides then.
-                continue
-
 
 _log = logging.getLogger(__name__)
 
@@ -159,6 +118,16 @@ class Worker:
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
         refitter.frozen = FrozenTargets(client)
+        self._together = Together(
+            settings,
+            client,
+            self._bins,
+            refitter.methods,
+            holder,
+            lambda: self._lease.token,
+            self._share,
+            self._fold_meanwhile,
+        )
         self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
         self._tracer = tracer
@@ -185,6 +154,7 @@ class Worker:
 
     def run(self, stop: Event) -> None:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
+        self._together.stop = stop
         while not stop.is_set():
             try:
                 self._wait_and_work(stop)
@@ -200,8 +170,9 @@ class Worker:
 
     def _wait_and_work(self, stop: Event) -> None:
         if not self._lease.acquire():
-            self._fold_own_share()
-            stop.wait(min(self._settings.lease_seconds / 3, self._settings.fold_seconds))
+            if not self._together.help():
+                self._fold_own_share()
+                stop.wait(min(self._settings.lease_seconds / 3, COME_SECONDS))
             return
         _log.info("holding the lease as %s", self._holder)
         self._jobs.requeue_running()
@@ -390,6 +361,10 @@ class Worker:
             self._watch_canaries()
             self._look_for_lost_names()
             self._beat()
+
+    def _fold_meanwhile(self) -> None:
+        """While it helps with a refit."""
+        self._fold_own_share()
 
     def _fold_own_share(self) -> bool:
         """Whether it was due."""

@@ -30,6 +30,7 @@ from calibrators.bins.packed_table import (
     sum_packed,
     sums_packed,
 )
+from calibrators.peers import ALONE, Peers
 from calibrators.samples import (
     Floats,
     Integers,
@@ -374,11 +375,13 @@ class History:
     blocks : the tables of one block after the other, none with a campaign of another's, so that
         only one of them needs to be in memory at a time. Gone through any number of times.
     fields : the tables by field of all campaigns in an hour; None where no field is declared.
+    peers : the workers that have the blocks between them; these are those of one.
     """
 
     as_of: float
     blocks: Iterable[HourTables]
     fields: Callable[[int], TablesByField] | None = None
+    peers: Peers = ALONE
 
     @property
     def newest(self) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import compress
 from math import ceil
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.methods.calibrator import BegunFits, Calibrator
+from calibrators.peers import ALONE, Peers
 from calibrators.samples import Floats
 
 Reason = Literal["few_samples", "few_positives"]
@@ -69,17 +70,24 @@ class BegunRefit:
         self._names.extend(block.campaigns)
         self._begun.append(self._calibrator.begin_table(block))
 
-    def finish(self) -> Refit:
-        """The maps, which lean on that of all campaigns together."""
-        total = Bins.merge(self._totals)
-        return self.finish_below(_target_map(total, self._calibrator, self._sufficiency))
+    def finish(self, peers: Peers = ALONE) -> Refit:
+        """The maps, which lean on that of all campaigns together; of several workers the first has
+        the maps of all, the others their own."""
+        own = Bins.merge(self._totals)
+        total = Bins.merge(Bins.of_sums(*part) for part in peers.gather([(own.cells, own.sums)]))
+        target_map = _target_map(total, self._calibrator, self._sufficiency)
+        return self.finish_below(target_map, peers)
 
-    def finish_below(self, target_map: CalibrationMap | None) -> Refit:
+    def finish_below(self, target_map: CalibrationMap | None, peers: Peers = ALONE) -> Refit:
         """The maps, which lean on this one."""
+        own = MapColumns.end_to_end([finish(target_map) for finish in self._begun])
+        of_all = peers.joined(own.lengths, own.knots, own.values, to_first=True)
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
-        columns = MapColumns.end_to_end([first, *(finish(target_map) for finish in self._begun)])
-        atlas = Atlas.of_columns(self._names, columns, target_map is not None)
-        return Refit(atlas, self._skipped)
+        columns = MapColumns.end_to_end([first, MapColumns(*of_all)])
+        atlas = Atlas.of_columns(peers.names(self._names), columns, target_map is not None)
+        reasons = peers.names([*self._skipped.values()])
+        skipped = zip(peers.names([*self._skipped]), cast(list[Reason], reasons), strict=True)
+        return Refit(atlas, dict(skipped))
 
 
 def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:
@@ -218,5 +226,5 @@ class PerCampaign:
         for tables in history.sums(*(range(end - self.hours, end) for end in ends)):
             for window, table in zip(windows, tables, strict=True):
                 window.add(table)
-        fitted, *before = (window.finish() for window in windows)
+        fitted, *before = (window.finish(history.peers) for window in windows)
         return Fitted(fitted.atlas, before[0].atlas if before else None, fitted.skipped)

@@ -267,7 +267,7 @@ def hour_weights(
     """
     if outage is None:
         block = CampaignHours.of(expected, observed)
-        outage = outage_hours(PlatformHours.of([block], expected.shape[1]))
+        outage = outage_hours(PlatformHours.of([block]))
     complete = complete_hours(np.maximum(ages, 0.0))
     if bursts is None:
         bursts = np.zeros(expected.shape, bool)

@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from calibrators.peers import ALONE, Peers
 from calibrators.samples import Floats, Integers
 
 MOST = 4
@@ -152,7 +153,9 @@ def family_names(count: int) -> tuple[str, ...]:
     return tuple(f"family {number}" for number in range(1, count + 1))
 
 
-def find_families(seen: Deviations, before: Integers) -> tuple[Families, Floats, Integers]:
+def find_families(
+    seen: Deviations, before: Integers, peers: Peers = ALONE
+) -> tuple[Families, Floats, Integers]:
     """The families of n campaigns, how likely each campaign is of each, (n, f), and whose it is,
     (n,), -1 where there is but one.
 
@@ -160,10 +163,9 @@ def find_families(seen: Deviations, before: Integers) -> tuple[Families, Floats,
     there is any evidence for them, and a campaign stays with its own until it is another's with
     nine to one; a new family needs 6 nats.
     """
-    known = np.trace(seen.information, axis1=1, axis2=2)
-    rows = np.argsort(-known, kind="stable")[:_LEARNT_FROM]
-    some = seen.chosen(np.sort(rows))
-    found = _families(some, before[np.sort(rows)])
+    *columns, earlier = peers.joined(*_most_known(seen, before))
+    *columns, earlier = _most_known(Deviations(*columns), earlier)
+    found = _families(Deviations(*columns), earlier)
     memberships, _ = found.memberships(seen)
     if len(found.shares) == 1:
         return found, memberships, np.full(len(before), -1)
@@ -171,6 +173,13 @@ def find_families(seen: Deviations, before: Integers) -> tuple[Families, Floats,
     kept = (before >= 0) & (before < len(found.shares))
     kept &= memberships[np.arange(len(before)), likeliest] < _SURE
     return found, memberships, np.where(kept, before, likeliest)
+
+
+def _most_known(seen: Deviations, before: Integers) -> tuple[Floats, Floats, Integers]:
+    """Of the campaigns that families are learnt from."""
+    known = np.trace(seen.information, axis1=1, axis2=2)
+    rows = np.sort(np.argsort(-known, kind="stable")[:_LEARNT_FROM])
+    return *seen.chosen(rows), before[rows]
 
 
 def _families(seen: Deviations, before: Integers) -> Families:

@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from calibrators.bins.bins import GRID
+from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (
@@ -24,7 +25,6 @@ from calibrators.pooled.hierarchy import (
     Precisions,
     Priors,
     Tree,
-    collect,
     shortened,
     trust_in,
 )
@@ -289,7 +289,8 @@ class Shape:
     blocks twice: to sum up what they tell the tree, and to move them. What is solved in the first
     pass is kept for the second up to `room` bytes. The target's curve may have `steps` besides, as
     the samples and positives of all campaigns in the cells of the `grid`, (4, GRID.size), ask: as
-    `Cells` has it.
+    `Cells` has it. Of several `peers` each moves the campaigns of its own blocks; the tree, the
+    priors and the steps are the same at all.
     """
 
     coordinates: Coordinates
@@ -301,6 +302,7 @@ class Shape:
     grid: Floats = field(default_factory=lambda: np.zeros((4, GRID.size)))
     steps: Steps = NO_STEPS
     families: Families | None = None
+    peers: Peers = ALONE
 
     def __post_init__(self) -> None:
         self._add_steps()
@@ -311,8 +313,8 @@ class Shape:
         if self.coordinates.knots.scores:
             return False
         target = self.coordinates.basis @ self.tree.target
-        sums = np.sum(
-            [block.by_coarse_cell(self.curves(block), target) for block in self.blocks], axis=0
+        sums = self.peers.sum(
+            block.by_coarse_cell(self.curves(block), target) for block in self.blocks
         )
         directions = self.coordinates.directions(middles())
         curve = middles() + directions @ self.tree.target + known.at(middles())
@@ -336,7 +338,7 @@ class Shape:
         parts = [self._deviations(block) for block in blocks]
         seen = Deviations(*(np.concatenate(column) for column in zip(*parts, strict=True)))
         before = np.concatenate([block.groups for block in blocks])
-        found, memberships, rows = find_families(seen, before)
+        found, memberships, rows = find_families(seen, before, self.peers)
         some = len(found.shares) if len(found.shares) > 1 else 0
         curves = [self.tree.parents[block.groups] + block.values for block in blocks]
         self.tree = self.tree.with_groups(found.means[:some])
@@ -396,23 +398,35 @@ class Shape:
         self.rounds += 1
         solutions = Solutions(partial(self._eliminated, parents=self.tree.parents), self.room)
         sums = self.tree.gather()
-        for block in self.blocks:
-            collect(sums, block.groups, *solutions.first(block).left_for_parents(block.values))
+        told = (self._told(block, solutions) for block in self.blocks)
+        for rows, *parts in self.peers.gather(told):
+            for whole, part in zip(sums, parts, strict=True):
+                whole[rows] += part
         steps, of_groups, covariance = self.tree.stepped(*sums, self.priors)
-        moved = self._reach(steps)
-        of_campaigns = Moments.none(len(self.coordinates.basis))
-        for block in self.blocks:
-            solved = solutions.taken(block)
-            own = shortened(solved.moved(steps[block.groups]), self.coordinates.basis)
-            block.values = block.values + own
-            moved = max(moved, self._reach(own))
-            if update:
-                of_campaigns += self._moments(block, solved)
+        found = (self._moved(block, solutions.taken(block), steps, update) for block in self.blocks)
+        moved, of_campaigns = [self._reach(steps)], Moments.none(len(self.coordinates.basis))
+        for reach, *moments in self.peers.gather(found):
+            moved.append(float(reach[0]))
+            of_campaigns += Moments(*moments)
         if update:
             target = Moments.of(self.tree.target[None], covariance[None], np.zeros(1), np.ones(1))
             steepness = self.coordinates.steepness
             self.priors = self.priors.updated(of_campaigns, of_groups, target, steepness)
-        return moved
+        return max(moved)
+
+    def _told(self, block: CampaignBlock, solutions: Solutions) -> tuple[Integers, Floats, Floats]:
+        left = solutions.first(block).left_for_parents(block.values)
+        return self.tree.told(block.groups, *left)
+
+    def _moved(
+        self, block: CampaignBlock, solved: Eliminated, steps: Floats, update: bool
+    ) -> tuple[Floats, Integers, Floats, Floats]:
+        """Moves the campaigns; how far, and their moments, which nobody asks for without update."""
+        own = shortened(solved.moved(steps[block.groups]), self.coordinates.basis)
+        block.values = block.values + own
+        none = Moments.none(len(self.coordinates.basis))
+        moments = self._moments(block, solved) if update else none
+        return np.array([self._reach(own)]), moments.nodes, moments.squares, moments.variances
 
     def _moments(self, block: CampaignBlock, solved: Eliminated) -> Moments:
         """Of campaigns that have just moved, which decide how far each is trusted."""

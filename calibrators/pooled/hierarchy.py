@@ -97,17 +97,17 @@ def trust_in(values: Floats, offsets: Floats, variances: Variances) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Over nodes: how many, and of each coordinate, (k,), the sum of the squared modes and the sum
-    of the posterior variances. They add over blocks."""
+    """Over nodes: how many, (1,), and of each coordinate, (k,), the sum of the squared modes, and
+    that of the posterior variances. They add over blocks."""
 
-    nodes: int
+    nodes: Integers
     squares: Floats
     variances: Floats
 
     @classmethod
     def none(cls, size: int) -> Self:
         """Of no node."""
-        return cls(0, np.zeros(size), np.zeros(size))
+        return cls(np.zeros(1, np.int64), np.zeros(size), np.zeros(size))
 
     @classmethod
     def of(cls, values: Floats, covariances: Floats, offsets: Floats, trust: Floats) -> Self:
@@ -120,7 +120,7 @@ class Moments:
         variances[0] += np.sum(
             2 * offsets * covariances[:, 0, 1] + offsets**2 * covariances[:, 1, 1]
         )
-        return cls(len(values), squares, variances)
+        return cls(np.array([len(values)]), squares, variances)
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
@@ -317,10 +317,25 @@ class Tree:
         return found
 
     def gather(self) -> tuple[Floats, Floats]:
-        """Zeros for `collect` to add to."""
+        """Zeros for what campaigns tell to be added to."""
         size = len(self._basis)
         rows = len(self.groups) + 1
         return np.zeros((rows, size)), np.zeros((rows, size, size))
+
+    def told(
+        self, groups: Integers, gradients: Floats, information: Floats
+    ) -> tuple[Integers, Floats, Floats]:
+        """What campaigns of these groups, (n,), tell, (n, k) and (n, k, k), summed up by the rows
+        of the tree that they belong to: those rows, (r,), and the sums, (r, k) and (r, k, k)."""
+        if not len(self.groups) and len(groups):
+            own = (gradients.sum(axis=0)[None], information.sum(axis=0)[None])
+            return np.zeros(1, np.int64), *own
+        order = np.argsort(groups, kind="stable")
+        held, starts = np.unique(groups[order], return_index=True)
+        if not len(groups):
+            return held, gradients, information
+        slopes = np.add.reduceat(gradients[order], starts)
+        return held, slopes, np.add.reduceat(information[order], starts)
 
     def stepped(
         self, gradients: Floats, information: Floats, priors: Priors
@@ -353,22 +368,6 @@ class Tree:
         curves = of_groups.curve_covariances(top.covariances)
         self.covariances = np.concatenate((curves, top.covariances))
         return np.vstack((steps + step, step)), moments, top.covariances[0]
-
-
-def collect(
-    sums: tuple[Floats, Floats], groups: Integers, gradients: Floats, information: Floats
-) -> None:
-    """Add what campaigns tell to the rows of their groups, the last row for those of none."""
-    if not len(groups):
-        return
-    if len(sums[0]) == 1:
-        sums[0][0] += gradients.sum(axis=0)
-        sums[1][0] += information.sum(axis=0)
-        return
-    order = np.argsort(groups, kind="stable")
-    held, starts = np.unique(groups[order], return_index=True)
-    sums[0][held] += np.add.reduceat(gradients[order], starts)
-    sums[1][held] += np.add.reduceat(information[order], starts)
 
 
 def shortened(steps: Floats, basis: Floats) -> Floats:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.peers import ALONE, Peers
 from calibrators.pooled.change_points import HourWeights, hour_weights
 from calibrators.pooled.outliers import (
     CampaignHours,
@@ -93,23 +94,33 @@ class Levels:
     strengths: Mapping[str, float] = field(default_factory=dict)
     set_aside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
+    def of_all(self, peers: Peers) -> "Levels":
+        """Those of all workers' campaigns, for the first of them."""
+        own = self.shifts, self.variances, self.set_aside
+        shifts, variances, set_aside = peers.joined(*own, to_first=True)
+        return replace(self, shifts=shifts, variances=variances, set_aside=set_aside)
 
-def levels_of_blocks(blocks: Sequence[CampaignHours], ages: Floats, groups: int) -> Levels:
+
+def levels_of_blocks(
+    blocks: Sequence[CampaignHours], ages: Floats, groups: int, peers: Peers = ALONE
+) -> Levels:
     """The levels of the campaigns of one block or more, in their order; the weights are those of
     these hours, whatever they weighed. `groups`: how many groups there are."""
-    found = list(block_weights(blocks, ages))
+    found = list(block_weights(blocks, ages, peers))
     weighed = [
         block._replace(weights=each.weights, begun=each.begun)
         for block, each in zip(blocks, found, strict=True)
     ]
-    levels = LevelHierarchy.of(weighed, ages, groups).levels(weighed)
+    levels = LevelHierarchy.of(weighed, ages, groups, peers=peers).levels(weighed)
     return replace(levels, set_aside=np.concatenate([each.set_aside for each in found]))
 
 
-def block_weights(blocks: Sequence[CampaignHours], ages: Floats) -> Iterator[HourWeights]:
+def block_weights(
+    blocks: Sequence[CampaignHours], ages: Floats, peers: Peers = ALONE
+) -> Iterator[HourWeights]:
     """`hour_weights` of each block, with the outages and bursts that all blocks together show."""
-    outage = outage_hours(PlatformHours.of(blocks, len(ages)))
-    for block, bursts in zip(blocks, burst_hours(blocks), strict=True):
+    outage = outage_hours(PlatformHours.of(blocks, peers))
+    for block, bursts in zip(blocks, burst_hours(blocks, peers), strict=True):
         yield hour_weights(block.expected, block.observed, ages, outage=outage, bursts=bursts)
 
 
@@ -128,10 +139,12 @@ class CountedHours(NamedTuple):
     frozen: bool
 
     @classmethod
-    def of(cls, blocks: Iterable[CampaignHours], ages: Floats) -> "CountedHours":
+    def of(
+        cls, blocks: Iterable[CampaignHours], ages: Floats, peers: Peers = ALONE
+    ) -> "CountedHours":
         """Leaves out what is incomplete, and tracking outages."""
         complete = complete_hours(ages)
-        out = outage_hours(PlatformHours.of(blocks, len(ages)))[complete]
+        out = outage_hours(PlatformHours.of(blocks, peers))[complete]
         behind = int(np.flatnonzero(~out)[-1]) + 1 if not out.all() else 0
         kept = ages[:behind]
         frozen = behind < len(out)
@@ -163,16 +176,12 @@ class Amounts(NamedTuple):
         return cls(observed * block.weights, expected * block.weights)
 
     @classmethod
-    def of_groups(
-        cls, blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, bound: float
-    ) -> "Amounts":
+    def of_groups(cls, block: CampaignHours, groups: int, bound: float) -> "Amounts":
         """Of each group, (groups + 1, h); the last row of campaigns without one."""
-        observed, expected = np.zeros((2, groups + 1, len(hours.ages)))
-        for block in blocks:
-            amounts = cls.of(hours.of_block(block), np.ones(1), bound)
-            np.add.at(observed, block.groups, amounts.observed)
-            np.add.at(expected, block.groups, amounts.expected)
-        return cls(observed, expected)
+        sums = np.zeros((2, groups + 1, block.expected.shape[1]))
+        for of_groups, amounts in zip(sums, cls.of(block, np.ones(1), bound), strict=True):
+            np.add.at(of_groups, block.groups, amounts)
+        return cls(*sums)
 
     def ratios(self, weights: Floats, pseudo_count: float, bound: float) -> Floats:
         """Of the sums over hours with these weights, (h,) or (h, t): (k + observed) /
@@ -308,18 +317,19 @@ class LevelHierarchy:
         ages: Floats,
         groups: int = 0,
         rules: LevelRules = USUAL,
+        peers: Peers = ALONE,
     ) -> "LevelHierarchy":
         """From all blocks, which are gone through three times; ages as `complete_hours` has them,
         `groups` how many there are."""
-        hours = CountedHours.of(blocks, np.maximum(ages, 0.0))
-        target, of_groups = _paths(blocks, hours, groups, rules)
-        busiest = CampaignSeries.none(len(hours.ages))
-        for block in blocks:
-            own = _own_series(hours.of_block(block), target, of_groups, rules)
-            busiest = busiest.with_more(own)
+        hours = CountedHours.of(blocks, np.maximum(ages, 0.0), peers)
+        target, of_groups = _paths(blocks, hours, groups, rules, peers)
+        own = (_own_series(hours.of_block(block), target, of_groups, rules) for block in blocks)
+        busiest = _busiest(own, len(hours.ages))
+        parts = (CampaignSeries._make(part) for part in peers.gather([busiest]))
+        busiest = _busiest(parts, len(hours.ages))
         campaigns = AveragedFilter.of(busiest, hours.ages)
         wandering = learnt_variance(*campaigns.misses(busiest, hours.ages))
-        return cls(rules, hours, target, of_groups, campaigns, wandering, jump_rate(blocks))
+        return cls(rules, hours, target, of_groups, campaigns, wandering, jump_rate(blocks, peers))
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
@@ -371,14 +381,27 @@ _HOURS_BEFOREHAND = 360.0
 """Hours of such campaigns in which there was half a jump, before there is anything to go by."""
 
 
-def jump_rate(blocks: Iterable[CampaignHours]) -> float:
+def jump_rate(blocks: Iterable[CampaignHours], peers: Peers = ALONE) -> float:
     """Jumps an hour of a campaign, from the chances of those that were found."""
     jumps, hours = 0.5, _HOURS_BEFOREHAND
-    for block in blocks:
-        jumps += float((1 - block.begun.min(axis=1, initial=1.0)).sum())
-        found = block.observed.sum(axis=1) >= _FEWEST_OF_JUMPS
-        hours += np.count_nonzero(found) * block.observed.shape[1]
+    for (part,) in peers.gather((_jumps(block),) for block in blocks):
+        jumps += float(part[0])
+        hours += float(part[1])
     return jumps / hours
+
+
+def _jumps(block: CampaignHours) -> Floats:
+    """Jumps of a block, and the hours of campaigns whose jumps are found, (2,)."""
+    found = block.observed.sum(axis=1) >= _FEWEST_OF_JUMPS
+    hours = np.count_nonzero(found) * block.observed.shape[1]
+    return np.array([(1 - block.begun.min(axis=1, initial=1.0)).sum(), hours])
+
+
+def _busiest(parts: Iterable[CampaignSeries], hours: int) -> CampaignSeries:
+    found = CampaignSeries.none(hours)
+    for part in parts:
+        found = found.with_more(part)
+    return found
 
 
 def _own_series(
@@ -395,9 +418,15 @@ def _own_series(
 
 
 def _paths(
-    blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, rules: LevelRules
+    blocks: Iterable[CampaignHours],
+    hours: CountedHours,
+    groups: int,
+    rules: LevelRules,
+    peers: Peers,
 ) -> tuple[LevelPath, LevelPath]:
-    sums = Amounts.of_groups(blocks, hours, groups, rules.bound)
+    counted = map(hours.of_block, blocks)
+    each = (np.stack(Amounts.of_groups(block, groups, rules.bound)) for block in counted)
+    sums = Amounts(*peers.sum(each))
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
     target = LevelPath.of(whole, hours.ages, rules)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)

@@ -1,9 +1,9 @@
 """The pooled method: all campaigns' maps from one hierarchical model."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import compress
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
+from calibrators.peers import NotDivided
 from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import family_names
-from calibrators.pooled.fit import NO_STEPS, Shape, Steps
-from calibrators.pooled.hierarchy import Priors, Tree, own_levels
+from calibrators.pooled.fit import NO_STEPS, Shape
+from calibrators.pooled.hierarchy import Tree, own_levels
 from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.pushes import ScoreScale
@@ -28,82 +29,9 @@ from calibrators.pooled.serving import (
     served_curves,
     served_shared_curves,
 )
-from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.pooled.window import Window
+from calibrators.pooled.spline import Coordinates
+from calibrators.pooled.window import CampaignDeviations, Memory, Window
 from calibrators.samples import Floats, Integers
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Memory:
-    """Priors, and curves at the knots: the target's, (1, k), and the deviations of groups, (g, k),
-    and of campaigns, (c, k), with the row of each by name; what was read of fields; steps; the
-    family of each campaign, where there are families."""
-
-    knots: Knots
-    priors: Priors
-    target: Floats
-    groups: Mapping[str, int]
-    group_curves: Floats
-    campaigns: Mapping[str, int]
-    campaign_curves: Floats
-    fields: FieldWindow | None = None
-    steps: Steps = NO_STEPS
-    families: Mapping[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, shape: Shape, groups: Sequence[str], fields: FieldWindow | None = None) -> Self:
-        """Of a fitted shape."""
-        basis = shape.coordinates.basis
-        names = [name for block in shape.blocks for name in block.campaigns]
-        rows = np.concatenate([block.groups for block in shape.blocks])
-        values = np.vstack([np.empty((0, len(basis))), *(block.values for block in shape.blocks)])
-        return cls(
-            shape.coordinates.knots,
-            shape.priors,
-            (shape.tree.target @ basis.T)[None],
-            {name: row for row, name in enumerate(groups)},
-            shape.tree.groups @ basis.T,
-            {name: row for row, name in enumerate(names)},
-            values @ basis.T,
-            fields,
-            shape.steps,
-            {} if shape.families is None else dict(zip(names, rows.tolist(), strict=True)),
-        )
-
-    @classmethod
-    def nothing(cls, knots: Knots) -> Self:
-        """What is known before the first refit."""
-        none = np.empty((0, knots.count))
-        return cls(knots, Priors(), np.zeros((1, knots.count)), {}, none, {}, none)
-
-    def target_in(self, coordinates: Coordinates) -> Floats:
-        """The target's coordinates, (k,)."""
-        target: Floats = self._in(coordinates, self.target)[0]
-        return target
-
-    def groups_in(self, coordinates: Coordinates, names: Sequence[str]) -> Floats:
-        """The groups' coordinates, (g, k), 0 for one that is new."""
-        return self._of(coordinates, self.group_curves, self.groups, names)
-
-    def campaigns_in(self, coordinates: Coordinates, names: Sequence[str]) -> Floats:
-        """The campaigns' coordinates, (c, k), 0 for one that is new."""
-        return self._of(coordinates, self.campaign_curves, self.campaigns, names)
-
-    def _of(
-        self,
-        coordinates: Coordinates,
-        curves: Floats,
-        known: Mapping[str, int],
-        names: Sequence[str],
-    ) -> Floats:
-        rows = np.array([known.get(name, -1) for name in names], np.int64)
-        found = np.zeros((len(names), coordinates.knots.count))
-        found[rows >= 0] = self._in(coordinates, curves[rows[rows >= 0]])
-        return found
-
-    def _in(self, coordinates: Coordinates, curves: Floats) -> Floats:
-        return coordinates.of_curves(self.knots.moved(curves, coordinates.knots))
-
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""
@@ -139,9 +67,12 @@ class Pooled:
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
         window = Window.of(history, self.hours, self._group_of(fields))
-        scale = ScoreScale.of(window.blocks, history, self.hours)
+        size = _divisible(window) if history.peers.count > 1 else window.size
+        joined = size <= _JOINED
+        scale = ScoreScale.of(window.blocks, history, self.hours, joined)
         window = replace(window, blocks=scale.carried_over(window.blocks))
-        fitted = _Refit(window, known, trial, fields).run()
+        known = Memory.shared(known, window.campaigns, history.peers)
+        fitted = _Refit(window, known, trial, fields, joined).run()
         pushes = {"pushes": list(scale.pushes)} if scale.pushes else {}
         return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
 
@@ -158,6 +89,24 @@ class Pooled:
         hours = range(history.newest + 1 - self.hours, history.newest + 1)
         window.read(history, hours)
         return _Fields(window, hours)
+
+
+_JOINED = 4096
+"""Campaigns up to which the hours of all blocks are looked at as one: a step through them takes no
+longer than its call. So few are not divided among workers."""
+
+_MOST_GROUPS = 256
+"""What campaigns of more groups tell is more than workers can tell each other."""
+
+
+def _divisible(window: Window) -> int:
+    """How many campaigns there are; raises `NotDivided` where they are no work for several."""
+    size = window.size
+    if size <= _JOINED:
+        raise NotDivided(f"{size} campaigns are too few")
+    if len(window.groups) > _MOST_GROUPS:
+        raise NotDivided(f"{len(window.groups)} groups are too many")
+    return size
 
 
 class _Fields(NamedTuple):
@@ -177,22 +126,29 @@ class _Refit:
     """One refit in its steps. Of the window, only what its blocks take from it is kept."""
 
     def __init__(
-        self, window: Window, memory: Memory | None, trial: bool, fields: _Fields | None
+        self,
+        window: Window,
+        memory: Memory | None,
+        trial: bool,
+        fields: _Fields | None,
+        joined: bool,
     ) -> None:
-        self._trial, self._fields = trial, fields
+        self._trial, self._fields, self._joined = trial, fields, joined
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
+        self._peers = window.peers
         self._group_of = window.group_of
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
-        self._past = slice(0, -1) if trial and window.begun_before_newest else slice(None)
+        begun = trial and window.begun_before_newest
+        self._past = slice(0, -1) if begun else slice(None)
         if self._past.stop:
             self._recency[-1] = 0.0
         self._rows = window.rows_of_groups(window.campaigns)
-        if memory is not None and memory.families and window.group_of is None:
+        if memory is not None and memory.families is not None and window.group_of is None:
             known = memory.families
             self._groups = tuple(memory.groups)
             self._rows = np.array([known.get(name, -1) for name in window.campaigns], np.int64)
         self._shape = self._started(window, memory)
-        self._observed = np.vstack([block.hours.observed() for block in self._shape.blocks])
+        self._observed = [block.hours.observed() for block in self._shape.blocks]
 
     def run(self) -> Fitted:
         """The maps, and what there is to tell of them."""
@@ -215,8 +171,8 @@ class _Refit:
             earlier.groups_in(coordinates, self._groups),
         )
         steps = NO_STEPS if knots.scores else earlier.steps
-        grid = np.sum([cells.grid for cells in window.blocks], axis=0)
-        return Shape(coordinates, tree, blocks, earlier.priors, grid=grid, steps=steps)
+        grid, priors = window.grid(), earlier.priors
+        return Shape(coordinates, tree, blocks, priors, grid=grid, steps=steps, peers=window.peers)
 
     def _recent(self, weights: Floats) -> Floats:
         """Weights of campaigns in the first hours, (c, n), the last of them also in the others,
@@ -228,15 +184,15 @@ class _Refit:
         """Fits again without the hours that speak no longer, if there are any; the jumps found."""
         seen = self._hours([self._shape.curves(block) for block in self._shape.blocks])
         past = [block.chosen(self._past) for block in seen]
-        found = list(block_weights(past, self._ages[self._past]))
+        found = list(block_weights(past, self._ages[self._past], self._peers))
         weights = np.vstack([each.weights for each in found])
-        weighed = bool((weights < 1).any())
+        weighed = self._peers.any(bool((weights < 1).any()))
         changed = self._shape.find_steps() | self._regrouped()
         if weighed:
             self._weigh(weights)
         if weighed or changed:
             self._shape.fit()
-        return sum(int(each.jumped.sum()) for each in found)
+        return int(self._peers.sum(np.array([each.jumped.sum()]) for each in found)[0])
 
     def _regrouped(self) -> bool:
         """Whether there are families, where nothing names groups: these are the groups then."""
@@ -270,59 +226,77 @@ class _Refit:
 
     def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
         """Positives expected under the curves of each block of the shape, and observed."""
-        blocks = zip(self._shape.blocks, curves, strict=True)
-        shape = self._shape
-        expected = [block.hours.expected(block.probabilities(each)) for block, each in blocks]
-        fitted = [own_levels(block.values, block.offsets) for block in shape.blocks]
-        prior = [shape.priors.campaign.level / block.trust for block in shape.blocks]
+        blocks = self._shape.blocks
+        found = list(map(self._hours_of, blocks, curves, self._observed))
+        return [CampaignHours.joined(found)] if self._joined else found
+
+    def _hours_of(self, block: CampaignBlock, curves: Floats, observed: Floats) -> CampaignHours:
         return CampaignHours.of(
-            np.vstack(expected),
-            self._observed,
-            groups=self._rows,
-            fitted=np.concatenate(fitted),
-            variances=np.concatenate(prior),
-        ).blocks()
+            block.hours.expected(block.probabilities(curves)),
+            observed,
+            groups=block.groups,
+            fitted=own_levels(block.values, block.offsets),
+            variances=self._shape.priors.campaign.level / block.trust,
+        )
 
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
-        curves = [served_curves(shape, block) for block in shape.blocks]
-        every = np.vstack([served_shared_curves(shape), *curves])
+        own = [served_curves(shape, block) for block in shape.blocks]
+        shared = served_shared_curves(shape)
+        curves, variances = np.vstack(own), self._variances()
+        steep = bool(len(shape.steps.cells))
+        # A pass over all cells, which maps without steps do not need.
+        weights = information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count)
+        hours = self._hours(own)
+        levels, effects = self._levels(hours, self._ages)
+        tried = self._tried_levels(hours) if self._trial and self._past.stop else None
+        campaigns = CampaignDeviations.of(shape, self._peers)
         served = _Served(
-            shape, self._campaigns, self._groups, self._group_of, every, self._variances()
+            shape,
+            campaigns.names,
+            self._groups,
+            self._group_of,
+            np.vstack((shared, *self._peers.joined(curves, to_first=True))),
+            np.vstack((variances[0], *self._peers.joined(variances[1], to_first=True))),
+            weights,
         )
-        hours = self._hours(curves)
-        freed, effects = self._with_fields(hours, self._ages)
-        levels = levels_of_blocks(freed, self._ages, len(self._groups))
+        levels = levels.of_all(self._peers)
+        trial = None if tried is None else (tried[0].of_all(self._peers), tried[1])
         notes = _notes(shape, levels, jumps, len(self._groups))
+        if not self._peers.is_first:
+            return Fitted(Atlas.empty())
         return Fitted(
-            served.atlas(levels).with_effects(None if effects is None else effects.effects),
-            self._tried(served, hours) if self._trial else None,
-            memory=Memory.of(shape, self._groups, self._fields and self._fields.window),
+            served.atlas(levels, effects),
+            (Atlas.empty() if trial is None else served.atlas(*trial)) if self._trial else None,
+            memory=Memory.of(shape, self._groups, campaigns, self._fields and self._fields.window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
-            set_aside=frozenset(compress(self._campaigns, levels.set_aside.tolist())),
+            set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
         )
 
-    def _variances(self) -> Floats:
-        """Of the curves to serve where `Spreads` are kept, in the order of `_Served`."""
-        found = CurveUncertainty.of(self._shape, spread_places(self._shape))
-        curves = [found.campaigns(block) for block in self._shape.blocks]
-        return np.vstack([found.shared(), *curves]) + found.missing()
+    def _levels(
+        self, hours: Sequence[CampaignHours], ages: Floats
+    ) -> tuple[Levels, FittedEffects | None]:
+        """Of its own campaigns, and the effects of fields, of which the hours are freed first."""
+        freed, effects = self._with_fields(hours, ages)
+        return levels_of_blocks(freed, ages, len(self._groups), self._peers), effects
 
-    def _tried(self, served: "_Served", hours: Sequence[CampaignHours]) -> Atlas:
-        """With levels that know the newest hour neither by its positives nor by its weights."""
-        if not self._past.stop:
-            return Atlas.empty()
+    def _variances(self) -> tuple[Floats, Floats]:
+        """Of the shared curves to serve where `Spreads` are kept, and of the campaigns'."""
+        found = CurveUncertainty.of(self._shape, spread_places(self._shape))
+        own = np.vstack([found.campaigns(block) for block in self._shape.blocks])
+        shared, missing = found.shared(), found.missing()
+        return shared + missing, own + missing
+
+    def _tried_levels(self, hours: Sequence[CampaignHours]) -> tuple[Levels, FittedEffects | None]:
+        """Those that know the newest hour neither by its positives nor by its weights."""
         past = [block.chosen(self._past) for block in hours]
-        ages = self._ages[self._past] - 2 * self._ages[-1]
-        freed, effects = self._with_fields(past, ages)
-        levels = levels_of_blocks(freed, ages, len(self._groups))
-        return served.atlas(levels).with_effects(None if effects is None else effects.effects)
+        return self._levels(past, self._ages[self._past] - 2 * self._ages[-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Served:
     """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k), and their
-    variances at `spread_places`, (1 + g + c, n)."""
+    variances at `spread_places`, (1 + g + c, n); and what is known at the knots, (k,)."""
 
     shape: Shape
     campaigns: tuple[str, ...]
@@ -330,18 +304,16 @@ class _Served:
     group_of: GroupOf | None
     curves: Floats
     variances: Floats
+    weights: Floats
 
-    def atlas(self, levels: Levels) -> Atlas:
-        """Their maps at these levels, campaigns in order of their names."""
+    def atlas(self, levels: Levels, effects: FittedEffects | None) -> Atlas:
+        """Their maps at these levels, campaigns in order of their names, and the effects."""
         first = 1 + len(self.groups)
         order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
         shape = self.shape
-        knots = shape.coordinates.knots
-        # A pass over all cells, which maps without steps do not need.
-        weights = information_at_knots(shape) if len(shape.steps.cells) else np.zeros(knots.count)
-        served = ServedKnots(knots, shape.steps, weights)
+        served = ServedKnots(shape.coordinates.knots, shape.steps, self.weights)
         maps = served.maps(self.curves[rows], shifts[rows])
         groups = None
         of = self.group_of
@@ -353,7 +325,8 @@ class _Served:
         names = [self.campaigns[place] for place in order]
         every = np.concatenate((rows, np.arange(1, first if groups else 1)))
         atlas = Atlas.of_columns(names, maps, True, groups)
-        return atlas.with_spreads(self._spreads(every, levels))
+        found = atlas.with_spreads(self._spreads(every, levels))
+        return found.with_effects(None if effects is None else effects.effects)
 
     def _spreads(self, rows: Integers, levels: Levels) -> Spreads:
         moved = np.concatenate(([levels.target_variance], levels.group_variances, levels.variances))

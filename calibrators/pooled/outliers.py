@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibrators.peers import ALONE, Peers
 from calibrators.samples import Floats, Integers
 
 SHORTEST = 1 / 12
@@ -16,10 +17,6 @@ wait for their clicks still, and are too large a part of it."""
 
 SPANS = (1, 2, 4, 8)
 """Hours that are tested together: where positives are few, an hour alone says nothing."""
-
-_BLOCK = 4096
-"""Campaigns of a block: enough that a step takes longer than its call, and few enough that what it
-takes meanwhile are a few MB."""
 
 
 class CampaignHours(NamedTuple):
@@ -70,11 +67,10 @@ class CampaignHours(NamedTuple):
             begun=self.begun[:, hours],
         )
 
-    def blocks(self) -> list["CampaignHours"]:
-        """The campaigns in blocks, one at least; views of the tables."""
-        firsts = range(0, max(len(self.expected), 1), _BLOCK)
-        spans = [slice(first, first + _BLOCK) for first in firsts]
-        return [CampaignHours._make(column[span] for column in self) for span in spans]
+    @classmethod
+    def joined(cls, blocks: Sequence["CampaignHours"]) -> "CampaignHours":
+        """The campaigns of all blocks, one at least, as one."""
+        return cls._make(map(np.concatenate, zip(*blocks, strict=True)))
 
 
 def complete_hours(ages: Floats) -> slice:
@@ -180,18 +176,20 @@ class PlatformHours(NamedTuple):
     observed: Floats
 
     @classmethod
-    def of(cls, blocks: Iterable[CampaignHours], hours: int) -> Self:
-        """The sums over all campaigns of all blocks."""
-        expected, observed = np.zeros((2, len(SPANS), hours))
-        for block in blocks:
-            for row, span in enumerate(SPANS):
-                most = CAMPAIGN_CAP / span
-                share = most / np.maximum(block.expected, most)
-                expected[row] += (share * block.expected).sum(axis=0)
-                observed[row] += np.minimum(share * block.observed, COLLAPSE * CAMPAIGN_CAP).sum(
-                    axis=0
-                )
-        return cls(expected, observed)
+    def of(cls, blocks: Iterable[CampaignHours], peers: Peers = ALONE) -> Self:
+        """The sums over all campaigns of all blocks, one at least."""
+        return cls(*peers.sum(map(_capped, blocks)))
+
+
+def _capped(block: CampaignHours) -> Floats:
+    """Expected and observed positives of a block as `PlatformHours` has them, (2, k, h)."""
+    found = []
+    for span in SPANS:
+        most = CAMPAIGN_CAP / span
+        share = most / np.maximum(block.expected, most)
+        observed = np.minimum(share * block.observed, COLLAPSE * CAMPAIGN_CAP)
+        found.append(((share * block.expected).sum(axis=0), observed.sum(axis=0)))
+    return np.array(found).swapaxes(0, 1)
 
 
 def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
@@ -300,33 +298,38 @@ class Burst(NamedTuple):
     behind: int
 
 
-def _bursts(scans: Sequence[BurstScan], tested: Floats) -> Iterator[Burst]:
+def _bursts(scans: Sequence[BurstScan], tested: Floats, peers: Peers) -> Iterator[Burst]:
     """However long they last, in turn, none within `LONGEST_BURST` hours of another's first."""
-    sums, behind = np.sum([scan.sums() for scan in scans], axis=0), 0
+    sums, behind = peers.sum(scan.sums() for scan in scans), 0
     least = np.log1p(-_LEAST_TOGETHER) - np.log(_LEAST_TOGETHER)
     for first in np.flatnonzero(sums.max(axis=0) > _BURST_EVIDENCE).tolist():
         span = int(np.argmax(sums[:, first])) + 1
         rows = [scan.evidence(span)[:, first] > least for scan in scans]
-        together = sum(int(np.count_nonzero(some)) for some in rows)
+        together = int(peers.sum(np.array([np.count_nonzero(some)]) for some in rows)[0])
         enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
         if first >= behind and enough <= together <= _MOST_TOGETHER * tested[first]:
-            lasts = _length(scans, Burst(rows, first, first), span)
+            lasts = _length(scans, Burst(rows, first, first), span, peers)
             behind = first + min(lasts, LONGEST_BURST)
             yield Burst(rows, first, first + lasts)
 
 
-def _length(scans: Sequence[BurstScan], burst: Burst, span: int) -> int:
+def _length(scans: Sequence[BurstScan], burst: Burst, span: int, peers: Peers) -> int:
     """Hours for which its campaigns together stay raised."""
-    seen, usual = np.zeros((2, scans[0].usual.shape[1] - burst.first))
-    for scan, rows in zip(scans, burst.rows, strict=True):
-        seen += scan.observed[rows, burst.first :].sum(axis=0)
-        usual += (scan.usual[rows, burst.first :].T * scan.before[rows, burst.first]).sum(axis=1)
+    seen, usual = peers.sum(
+        np.stack(
+            (
+                scan.observed[rows, burst.first :].sum(axis=0),
+                (scan.usual[rows, burst.first :].T * scan.before[rows, burst.first]).sum(axis=1),
+            )
+        )
+        for scan, rows in zip(scans, burst.rows, strict=True)
+    )
     ratio = seen[:span].sum() / max(usual[:span].sum(), np.finfo(np.float64).tiny)
     low = (seen + ratio) / (usual + 1) < np.sqrt(ratio)
     return int(np.argmax(np.append(low, True)))
 
 
-def burst_hours(blocks: Sequence[CampaignHours]) -> list[NDArray[np.bool_]]:
+def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[NDArray[np.bool_]]:
     """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised
     from the same hour on and most are not. A market raises all, and what concerns one campaign
     comes at a time of its own. What lasts for more than `LONGEST_BURST` hours is believed; so is
@@ -335,11 +338,11 @@ def burst_hours(blocks: Sequence[CampaignHours]) -> list[NDArray[np.bool_]]:
     hours = blocks[0].expected.shape[1]
     if not hours:
         return found
-    platform = PlatformHours.of(blocks, hours)
+    platform = PlatformHours.of(blocks, peers)
     ratios = (platform.observed[0] + 1) / (platform.expected[0] + 1)
     everyone = np.maximum(ratios / np.median(ratios), 1.0)
-    tested = (everyone <= RAISED) * sum((block.expected > 1).sum(axis=0) for block in blocks)
-    bursts = list(_bursts([BurstScan.of(block, everyone) for block in blocks], tested))
+    tested = (everyone <= RAISED) * peers.sum((block.expected > 1).sum(axis=0) for block in blocks)
+    bursts = list(_bursts([BurstScan.of(block, everyone) for block in blocks], tested, peers))
     short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
     back = [burst for burst in short if burst.behind < hours]
     stay = len(bursts) - len(short) >= len(back) + 2

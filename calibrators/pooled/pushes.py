@@ -4,7 +4,7 @@ docs/model-pushes.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from math import ceil
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
+from calibrators.peers import NotDivided
 from calibrators.pooled.cells import FARTHEST, Cells, log_odds
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
@@ -295,24 +296,27 @@ class ScoreScale:
     _rows: dict[str, int]
 
     @classmethod
-    def of(cls, blocks: tuple[Cells, ...], history: History, hours: int) -> Self:
-        """Of the cells of the last hours of a history, in blocks."""
-        first = history.newest + 1 - hours
-        found = ScoreHours.of(blocks)
+    def of(
+        cls, blocks: tuple[Cells, ...], history: History, hours: int, joined: bool = True
+    ) -> Self:
+        """Of the cells of the last hours of a history, in blocks; see `ScoreHours.of`. Raises
+        `NotDivided` where another model may score and several workers have the blocks."""
+        first, peers = history.newest + 1 - hours, history.peers
+        found = ScoreHours.of(blocks, peers, joined)
         pushes, usual = _believed(found, blocks)
         ended = ceil(history.as_of) == history.as_of
         behind = hours if ended or (pushes and pushes[-1] == hours - 1) else hours - 1
         since = max([behind - REFERENCE_HOURS, 0, *pushes[-1:]])
+        whole = found.whole()
         return cls(
             Transports.of(blocks, first, pushes) if pushes else None,
             history.newest,
-            0.0 if ended else float(found.sums.counts[:, -1].sum()),
-            # What is not needed any more is large.
-            replace(found, sums=ScoreSums(*(np.empty((0, 0)) for _ in range(3)))),
-            found.between(since, behind),
+            0.0 if ended else float(peers.joined(found.sums.counts[:, -1])[0].sum()),
+            whole,
+            ScoreSums(*peers.joined(*found.between(since, behind), to_first=True)),
             first + since,
             usual,
-            {name: row for row, name in enumerate(found.campaigns)},
+            {name: row for row, name in enumerate(whole.campaigns)},
         )
 
     @property
@@ -355,10 +359,12 @@ class ScoreScale:
 def _believed(found: ScoreHours, blocks: Sequence[Cells]) -> tuple[list[int], Floats]:
     """The hours of pushes that outcomes do not contradict, ascending, and what shifts are usual,
     those among them that were other traffic."""
-    shifted, usual = found.pushes(), found.usual
+    shifted, usual = found.pushes_and_usual()
     kept: list[int] = []
     if not shifted:
         return kept, usual
+    if found.peers.count > 1:
+        raise NotDivided("another model may score")
     outcomes = Outcomes.of(blocks)
     for hour, behind in pairwise([*shifted, outcomes.counts.shape[1]]):
         shifts = found.shifts_of(hour, max(kept, default=0))

@@ -7,12 +7,12 @@ straight line through them, from which a daily cycle hardly departs.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
 
+from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import Cells, log_odds
 from calibrators.samples import Floats, Integers, sum_at
 
@@ -71,6 +71,8 @@ class ScoreHours:
     variances : of offset and distance of one impression, (2, c).
     spreads : mean distance, (c,).
     sums : by hour, (c, h) each.
+    sizes : campaigns of each block that is summed up by itself.
+    peers : the workers that have the other campaigns.
     """
 
     campaigns: tuple[str, ...]
@@ -78,11 +80,14 @@ class ScoreHours:
     variances: Floats
     spreads: Floats
     sums: ScoreSums
+    sizes: tuple[int, ...]
+    peers: Peers = ALONE
 
     @classmethod
-    def of(cls, blocks: Sequence[Cells]) -> Self:
-        """Of the cells of all blocks, one at least."""
+    def of(cls, blocks: Sequence[Cells], peers: Peers = ALONE, joined: bool = True) -> Self:
+        """Of the cells of all blocks, one at least, which are summed up joined or one by one."""
         parts = [_of_block(block) for block in blocks]
+        sizes = [len(block) for block in blocks]
         sums = ScoreSums(
             *(np.vstack(each) for each in zip(*(part.sums for part in parts), strict=True))
         )
@@ -92,17 +97,23 @@ class ScoreHours:
             np.hstack([part.variances for part in parts]),
             np.concatenate([part.spreads for part in parts]),
             sums,
+            (sum(sizes),) if joined else tuple(sizes),
+            peers,
         )
 
     def pushes(self) -> list[int]:
         """The hours, counted from the first of the window, in which the scores of most campaigns
         moved against the hours before: ascending, the first hour never."""
-        suspicious, usual = self._mean_shifts
+        return self.pushes_and_usual()[0]
+
+    def pushes_and_usual(self) -> tuple[list[int], Floats]:
+        """The same, and what is usual from hour to hour, for `Shifts.is_push`, (2, 3)."""
+        suspicious, usual = self._mean_shifts()
         found: list[int] = []
         for hour in suspicious:
             if self.shifts_of(hour, max(found, default=0)).is_push(usual):
                 found.append(hour)
-        return found
+        return found, usual
 
     def offsets(self, rows: Integers, scores: Floats) -> Floats:
         """Log-odds of scores from the centres of their campaigns, (n,)."""
@@ -112,10 +123,14 @@ class ScoreHours:
         """The sums of the hours of first <= hour < behind, (c, behind - first) each."""
         return ScoreSums(*(each[:, first:behind] for each in self.sums))
 
-    @property
-    def usual(self) -> Floats:
-        """What is usual from hour to hour, for `Shifts.is_push`, (2, 3)."""
-        return self._mean_shifts[1]
+    def whole(self) -> "ScoreHours":
+        """That of all workers' campaigns, for the first of them, without the sums: what is not
+        needed any more is large."""
+        names = tuple(self.peers.names(self.campaigns))
+        own = self.centres, self.variances.T, self.spreads
+        centres, variances, spreads = self.peers.joined(*own, to_first=True)
+        nothing = ScoreSums(*np.empty((3, 0, 0)))
+        return ScoreHours(names, centres, variances.T, spreads, nothing, ())
 
     def shifts_of(self, hour: int, first: int) -> "Shifts":
         """Those of an hour against hours before it, of which `first` may be the earliest."""
@@ -124,19 +139,41 @@ class ScoreHours:
     def shifts(self, now: ScoreSums, before: ScoreSums, ago: int) -> "Shifts":
         """Those of the median campaign from the sums of hours before, (c, k) each, of which the
         first is so many hours ago, to those of now, (c,)."""
-        return Shifts(*map(Shift.of, self._compared(now, before, ago)))
+        own = self._compared(now, before, ago)
+        return Shifts(*(Shift.of(each.joined(self.peers)) for each in own))
 
-    @cached_property
     def _mean_shifts(self) -> tuple[list[int], Floats]:
         """The hours that may be pushes by the campaigns' mean shifts, and what is usual of level
         and line, (2, 3): the sizes of these, of offset and spread, and their scatter."""
         suspicious, sizes = [], np.full((2, self.sums.counts.shape[1], 3), np.nan)
-        for hour in range(1, sizes.shape[1]):
-            level, line = map(_MeanShift.of, self._compared(*self._around(hour, 0)))
+        for hour, sums in enumerate(self.peers.sum(each._mean_sums() for each in self._blocks), 1):
+            level, line = map(_MeanShift.of, sums)
             sizes[:, hour] = level.sizes, line.sizes
             if level.is_suspicious:
                 suspicious.append(hour)
         return suspicious, np.array([[_usual(size) for size in kind.T] for kind in sizes])
+
+    def _mean_sums(self) -> Floats:
+        """What the mean shifts of each hour but the first follow from, of level and line,
+        (h - 1, 2, 4, 2): see `_MeanShift`."""
+        hours = range(1, self.sums.counts.shape[1])
+        compared = (self._compared(*self._around(hour, 0)) for hour in hours)
+        found = [[each.sums() for each in level_and_line] for level_and_line in compared]
+        return np.array(found).reshape(-1, 2, 4, 2)
+
+    @property
+    def _blocks(self) -> Iterator["ScoreHours"]:
+        behind = 0
+        for size in self.sizes:
+            part, behind = slice(behind, behind + size), behind + size
+            yield replace(
+                self,
+                campaigns=self.campaigns[part],
+                centres=self.centres[part],
+                variances=self.variances[:, part],
+                spreads=self.spreads[part],
+                sums=ScoreSums(*(each[part] for each in self.sums)),
+            )
 
     def _around(self, hour: int, first: int) -> tuple[ScoreSums, ScoreSums, int]:
         first = max(hour - REFERENCE_HOURS, first)
@@ -162,7 +199,7 @@ def _of_block(block: Cells) -> ScoreHours:
     squares = sum_at(rows, block.samples * offsets**2, size) / counts
     variances = np.stack((squares, squares - spreads**2))
     sums = ScoreSums(*block.hours.sums((offsets, distances)))
-    return ScoreHours(block.campaigns, centres, variances, spreads, sums)
+    return ScoreHours(block.campaigns, centres, variances, spreads, sums, (size,))
 
 
 class _Reference(NamedTuple):
@@ -210,6 +247,23 @@ class _Compared(NamedTuple):
         )
         return cls(counts, (means - reference.means[:, held]) / scales, noise)
 
+    def joined(self, peers: Peers) -> "_Compared":
+        """Those of all workers."""
+        counts, shifts, noise = peers.joined(self.counts, self.shifts.T, self.noise.T)
+        return _Compared(counts, shifts.T, noise.T)
+
+    def sums(self) -> Floats:
+        """Over all campaigns, of offset and distance: weights, weighted shifts, the variance of
+        their sum by chance, and what they vary more than by chance, (4, 2)."""
+        weights = 1 / (self.noise + LEAST**2)
+        amounts = (
+            weights,
+            weights * self.shifts,
+            weights**2 * self.noise,
+            weights * (self.shifts**2 - self.noise),
+        )
+        return np.stack([amount.sum(axis=1) for amount in amounts])
+
     def of_units(self) -> tuple[Floats, Floats]:
         """Shifts and variances of campaigns that are large enough and of groups of small ones."""
         units, size = _units(self.counts)
@@ -228,15 +282,12 @@ class _MeanShift(NamedTuple):
     scatter: float
 
     @classmethod
-    def of(cls, compared: _Compared) -> Self:
-        if not len(compared.counts):
+    def of(cls, sums: Floats) -> Self:
+        """From `_Compared.sums` of all campaigns."""
+        total, shifts, noise, excess = sums
+        if not total.any():
             return cls(np.full(2, np.nan), np.full(2, np.nan), np.nan)
-        weights = 1 / (compared.noise + LEAST**2)
-        total = weights.sum(axis=1)
-        means = (weights * compared.shifts).sum(axis=1) / total
-        errors = np.sqrt((weights**2 * compared.noise).sum(axis=1)) / total
-        excess = (weights * (compared.shifts**2 - compared.noise)).sum(axis=1) / total
-        return cls(means, errors, float(excess[0]))
+        return cls(shifts / total, np.sqrt(noise) / total, float(excess[0] / total[0]))
 
     @property
     def is_suspicious(self) -> bool:

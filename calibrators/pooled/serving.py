@@ -9,7 +9,7 @@ have jumped has no normal posterior but a mixture over when it did, whose 90 % i
 (`mixture_variance`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Self
@@ -17,6 +17,7 @@ from typing import Final, Self
 import numpy as np
 
 from calibrators.maps.calibration_map import MapColumns
+from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import FARTHEST, CampaignBlock
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.fit import Shape, Steps
@@ -157,10 +158,9 @@ def served_shared_curves(shape: Shape) -> Floats:
 
 def information_at_knots(shape: Shape) -> Floats:
     """About the log odds near each knot, of all campaigns together, (k,)."""
-    found = np.zeros(shape.coordinates.knots.count)
-    for block in shape.blocks:
-        found = found + block.information(shape.curves(block)).sum(axis=0)
-    return found
+    return shape.peers.sum(
+        block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks
+    )
 
 
 def _monotone(shape: Shape, curves: Floats, weights: Floats) -> Floats:
@@ -226,18 +226,24 @@ _HALVINGS = 18
 """Of the range of an end: to some thousandths of a standard deviation."""
 
 
-def missing_variance(misses: Floats, noise: Floats, variances: Floats) -> float:
-    """The least variance that, added to these and to the noise, has nine of ten misses in log-odds
-    inside 90 % intervals, (n,) each, as far as chance cannot tell: less one standard error. A miss
-    weighs less the more noise it has."""
+def missing_variance(blocks: Iterable[Floats], peers: Peers = ALONE) -> float:
+    """The least variance that, added to those of curves and to the noise, has nine of ten misses in
+    log-odds inside 90 % intervals, as far as chance cannot tell: less one standard error. A miss
+    weighs less the more noise it has. blocks: misses, noise and variances of each, (3, n)."""
+    total, squares, *inside = peers.sum(map(_inside, blocks))
+    goal = _INSIDE * total - np.sqrt(_INSIDE * (1 - _INSIDE) * squares)
+    enough = np.array([*inside[:-1], np.inf]) >= goal
+    return float(_EXTRA[np.argmax(enough)])
+
+
+def _inside(block: Floats) -> Floats:
+    """Of a block the sums of the misses' weights, of the squares of these, and of those inside the
+    intervals with each of `_EXTRA`, (2 + e,)."""
+    misses, noise, variances = block
     weights = (_MATERIAL**2 / (_MATERIAL**2 + noise)) ** 2
-    error = np.sqrt(_INSIDE * (1 - _INSIDE) * (weights**2).sum())
-    goal = _INSIDE * weights.sum() - error
     squares = misses**2 / _SIGMAS**2 - noise - variances
-    for extra in _EXTRA[:-1].tolist():
-        if weights[squares <= extra].sum() >= goal:
-            return float(extra)
-    return float(_EXTRA[-1])
+    inside = [weights[squares <= extra].sum() for extra in _EXTRA.tolist()]
+    return np.array([weights.sum(), (weights**2).sum(), *inside])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,8 +282,7 @@ class CurveUncertainty:
 
     def missing(self) -> float:
         """What curves miss of the cells that they were fitted to, as a variance of log-odds."""
-        found = [self._misses(block) for block in self.shape.blocks]
-        return missing_variance(*np.hstack([np.empty((3, 0)), *found]))
+        return missing_variance(map(self._misses, self.shape.blocks), self.shape.peers)
 
     def _misses(self, block: CampaignBlock) -> Floats:
         curves, covariances = self.shape.curves(block), self.shape.eliminated(block).covariances
@@ -291,7 +296,7 @@ class CurveUncertainty:
 
     def _own_width(self) -> float:
         """Mean square distance of scores from the centre of their campaign's traffic."""
-        sums = np.sum([block.scatter() for block in self.shape.blocks], axis=0)
+        sums = self.shape.peers.sum(np.array(block.scatter()) for block in self.shape.blocks)
         return float(sums[0] / max(sums[1], np.finfo(float).tiny))
 
 

@@ -22,8 +22,7 @@ from evaluation.auction.simulation import (
     relative_change,
 )
 from evaluation.metrics.auc import auc_of
-from evaluation.metrics.calibration import pcoc_of
-from evaluation.metrics.loss import log_loss_of, rig_of
+from evaluation.metrics.calibration import log_loss_of, pcoc_of, rig_of
 from evaluation.metrics.predictions import Predictions
 
 MOST_UNSEEN = 0.2

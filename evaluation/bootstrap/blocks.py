@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from calibrators.bins.bins import GRID
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from evaluation.metrics.predictions import (
     Campaigns,
     GroupSums,

@@ -19,8 +19,7 @@ from calibrators.samples import (
 )
 from evaluation.metrics.auc import auc_of
 from evaluation.metrics.cal_n import check_bins
-from evaluation.metrics.calibration import pcoc_of
-from evaluation.metrics.loss import log_loss_of
+from evaluation.metrics.calibration import log_loss_of, pcoc_of
 from evaluation.metrics.predictions import Predictions
 from evaluation.metrics.reliability import wilson_interval
 from pccem import Features, PostClickModel

@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
-from evaluation.metrics.loss import click_entropy, sample_losses
+from evaluation.metrics.calibration import click_entropy, sample_losses
 from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns, quotients
 
 

@@ -10,6 +10,7 @@ from calibrators.samples import Floats
 from evaluation.metrics.auc import roc_areas
 from evaluation.metrics.cal_n import Empty
 from evaluation.metrics.calibrated_loss import calibrated_and_plain
+from evaluation.metrics.calibration import click_entropy
 from evaluation.metrics.cs_auc_pairs import RevenuePairs
 from evaluation.metrics.gc_n import (
     POSITIVES_PER_BIN,
@@ -17,7 +18,6 @@ from evaluation.metrics.gc_n import (
     mean_of_defined,
     share_of_undefined,
 )
-from evaluation.metrics.loss import click_entropy
 from evaluation.metrics.predictions import Mask, Runs, quotients
 from evaluation.metrics.reliability import (
     ReliabilityDiagram,

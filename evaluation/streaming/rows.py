@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from evaluation.metrics.predictions import GroupSums
 
 SliceCodes = NDArray[np.integer[Any]]

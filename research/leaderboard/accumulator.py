@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrators.samples import Floats, Integers, sum_at
 from evaluation import Blocks, EventTable, grouped_cal_n
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from research.leaderboard.results import MethodSums, SeedResults
 
 BINS: Final = 3

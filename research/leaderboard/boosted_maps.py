@@ -13,7 +13,7 @@ from scipy.special import expit, logit
 
 from calibrators.bins.table import History
 from calibrators.samples import Floats, Integers
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from research.leaderboard.method import Predictor
 
 HOURS: Final = 24

@@ -16,8 +16,7 @@ import numpy as np
 
 from calibrators.samples import Floats
 from evaluation.metrics.auc import auc, partial_auc
-from evaluation.metrics.calibration import pcoc, prediction_error
-from evaluation.metrics.loss import mae, nmse, rig
+from evaluation.metrics.calibration import mae, nmse, pcoc, prediction_error, rig
 from research.reproduction.experiment import (
     Check,
     Erratum,

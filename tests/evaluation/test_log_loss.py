@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evaluation import log_loss
-from evaluation.metrics.loss import _BLOCK
+from evaluation.metrics.calibration import _BLOCK
 
 
 @pytest.mark.parametrize("n", [_BLOCK - 1, _BLOCK, _BLOCK + 1, 3 * _BLOCK + 7])

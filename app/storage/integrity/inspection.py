@@ -37,6 +37,7 @@ _HASHES_TOO: Final = {
     "frozen",
     "unit_days:",
     "loads:",
+    "joint_refit:",
 }
 _TEXTS: Final = {
     "judged:",
@@ -51,6 +52,7 @@ _TEXTS: Final = {
 _TEXTS_TOO: Final = {
     "heartbeat",
     "click_log",
+    "joint_refit",
     "audit:head",
     "probe",
     "models",

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from calibrators.samples import Floats
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from research.leaderboard.boosted_maps import HOURS, PARAMETERS, ROUNDS
 from research.leaderboard.fields.method import Rows, Window
 from research.leaderboard.fields.platform import FieldHour

@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 import numpy as np
 
 from calibrators.samples import Floats, sum_at
-from evaluation.metrics.loss import sample_losses
+from evaluation.metrics.calibration import sample_losses
 from research.leaderboard import REGIMES
 from research.leaderboard.fields.method import FieldMethod, Shape
 from research.leaderboard.fields.methods import METHODS

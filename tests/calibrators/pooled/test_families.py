@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal
 from calibrators import History
 from calibrators.pooled import Pooled
 from calibrators.pooled.families import Deviations, Families, find_families
-from calibrators.pooled.method import Memory
+from calibrators.pooled.window import Memory
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import drawn_hours, history
 
@@ -25,7 +25,7 @@ def past(slopes: Floats, seed: int = 0) -> History:
 
 def families_of(memory: object) -> dict[str, int]:
     assert isinstance(memory, Memory)
-    return dict(memory.families)
+    return dict(memory.families or {})
 
 
 def test_two_kinds_of_campaigns_are_two_families() -> None:

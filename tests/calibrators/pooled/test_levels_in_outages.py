@@ -27,7 +27,7 @@ def platform(seed, campaigns=100, positives=200.0, course=None):
 
 def out_of(expected, observed):
     """The hours of an outage."""
-    return outage_hours(PlatformHours.of([CampaignHours.of(expected, observed)], HOURS))
+    return outage_hours(PlatformHours.of([CampaignHours.of(expected, observed)]))
 
 
 def broken(first, behind, left=0.0):
@@ -151,6 +151,4 @@ def test_blocks_are_summed():
     parts = [
         CampaignHours(*(column[some] for column in whole)) for some in (slice(7), slice(7, 100))
     ]
-    assert PlatformHours.of(parts, HOURS).expected == pytest.approx(
-        PlatformHours.of([whole], HOURS).expected
-    )
+    assert PlatformHours.of(parts).expected == pytest.approx(PlatformHours.of([whole]).expected)

@@ -116,25 +116,6 @@ def test_one_block_of_many_campaigns_is_read_in_spans() -> None:
     assert window.campaigns == tuple(names)
 
 
-def test_campaigns_are_dealt_into_blocks_in_their_order() -> None:
-    """More of them than one block holds; none at all are one empty block."""
-    hours = np.arange(5000.0)[:, None]
-    levels = {
-        "groups": np.arange(5000),
-        "fitted": hours[:, 0] + 1,
-        "variances": hours[:, 0] + 2,
-    }
-    blocks = CampaignHours.of(hours, 2 * hours, **levels).blocks()
-    (empty,) = CampaignHours.of(hours[:0], hours[:0]).blocks()
-
-    assert [len(block.groups) for block in blocks] == [4096, 904]
-    assert np.vstack([block.observed for block in blocks]).tolist() == (2 * hours).tolist()
-    for name, column in levels.items():
-        found = np.concatenate([getattr(block, name) for block in blocks])
-        assert found.tolist() == column.tolist()
-    assert empty.expected.shape == empty.weights.shape == (0, 1)
-
-
 def test_a_jump_in_one_block_leaves_the_others_as_they_are() -> None:
     """The same maps from one block, whose hours are all weighed anew, as from three."""
     hours = drawn_hours([0.0] * 6, [200] * 6)

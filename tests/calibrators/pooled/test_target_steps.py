@@ -12,9 +12,9 @@ from calibrators.maps.atlas import Atlas
 from calibrators.pooled import Pooled
 from calibrators.pooled.cells import CELLS, CampaignBlock, Cells, coarse_cells, mix_sums
 from calibrators.pooled.fit import MOST_STEPS, NO_STEPS, CellEvidence, CoarseSums, Steps
-from calibrators.pooled.method import Memory
 from calibrators.pooled.serving import ServedKnots
 from calibrators.pooled.spline import Coordinates, Knots
+from calibrators.pooled.window import Memory
 from calibrators.samples import Floats
 from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
 

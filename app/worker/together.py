@@ -1,0 +1,287 @@
+"""Refits of very many campaigns by all workers together: each fits the campaigns of some shards.
+
+Who holds the lease calls the others, has the maps of all made, and publishes; they help, and fold
+meanwhile. What comes of it is what one worker alone makes, to the last bit, so whatever comes
+between (a worker that dies, a history that cannot be divided) only costs time: it is begun anew
+with those who are left, or alone. See docs/scale.md.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from importlib.metadata import version
+from threading import Event
+from time import monotonic
+from typing import Final
+from uuid import uuid4
+
+import redis
+
+from app.settings import Settings
+from app.storage.bins import BinsStore
+from app.storage.errors import LeaseLost, StorageUnavailable
+from app.storage.joint_refits import PLACES, Call, JointRefits, Member
+from app.storage.keys import SHARDS
+from app.storage.lease import Lease, LeaseKeeper, LeaseToken, ShardShare
+from app.worker.fitting import Methods, ReadBlocks, StoredHistory
+from app.worker.monitoring import RawWindow
+from calibrators.bins.table import History
+from calibrators.methods.refit import Fitted
+from calibrators.model_versions import refit_by_version
+from calibrators.peers import NotDivided, Part, Peers
+
+_log = logging.getLogger(__name__)
+
+WORTH_IT: Final = 10_000
+"""Campaigns from which on workers refit together: fewer are fitted before all have come."""
+
+COME_SECONDS: Final = 1.0
+"""Pause in which a worker looks whether it is called."""
+
+_STEP_SECONDS: Final = 600.0
+_LOOK_SECONDS: Final = 0.25
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_TRIES = 3
+_ALONE: Final = "alone: "
+"""What begins the reason of one that has seen that the history cannot be divided."""
+
+
+class PeerLost(NotDivided):
+    """One of those who refit together has gone, or has failed: the others may try again."""
+
+
+class StorePeers(Peers):
+    """Workers that tell each other through the store. Ends with `PeerLost` where one of them loses
+    its lease, gives up, or takes very long, and where this one is to stop."""
+
+    def __init__(
+        self, refits: JointRefits, refit: str, members: Sequence[Member], place: int, stop: Event
+    ) -> None:
+        self.place, self.count = place, len(members)
+        self.step = 0
+        self._refits, self._refit, self._members, self._stop = refits, refit, members, stop
+
+    def gather(self, parts: Iterable[Part], to_first: bool = False) -> Iterable[Part]:
+        """See `Peers`."""
+        step, self.step = self.step, self.step + 1
+        listed = list(parts)
+        self._refits.tell(self._refit, step, self.place, listed)
+        if to_first and not self.is_first:
+            return []
+        self._wait_for(step)
+        if self.is_first and step:
+            # Whoever has told something in this step has read what was told in the last one.
+            self._refits.forget(self._refit, step - 1)
+        told = self._refits.told
+        return [
+            part
+            for place in range(self.count)
+            for part in (listed if place == self.place else told(self._refit, step, place))
+        ]
+
+    def _wait_for(self, step: int) -> None:
+        pause, begun, looked = _FIRST_PAUSE, monotonic(), monotonic()
+        while self._refits.count(self._refit, step) < self.count:
+            if monotonic() - looked > _LOOK_SECONDS:
+                looked = monotonic()
+                self._look(looked - begun)
+            if self._stop.wait(pause):
+                raise PeerLost("this worker is to stop")
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _look(self, waited: float) -> None:
+        gone, stopped = self._refits.gone(self._members), self._refits.stopped(self._refit)
+        if stopped is not None and stopped.startswith(_ALONE):
+            raise NotDivided(stopped.removeprefix(_ALONE))
+        if gone or stopped or waited > _STEP_SECONDS:
+            lost = ", ".join(member.lease for member in gone)
+            raise PeerLost(stopped or (f"{lost} has gone" if lost else "a step takes too long"))
+
+
+@dataclass(slots=True)
+class Together:
+    """One worker's part in refits of several; `lease` proves that it may call the others.
+
+    `beat` is called while it helps, about three times in the life of a lease. `worth_it`: campaigns
+    from which on others are called.
+    """
+
+    settings: Settings
+    client: redis.Redis
+    bins: BinsStore
+    methods: Methods
+    holder: str
+    lease: Callable[[], LeaseToken]
+    share: ShardShare
+    beat: Callable[[], None]
+    worth_it: int = WORTH_IT
+    stop: Event = field(default_factory=Event)
+    helped: int = 0
+    _refits: JointRefits = field(init=False)
+    _answered: str = ""
+
+    def __post_init__(self) -> None:
+        self._refits = JointRefits(self.client)
+        self.methods.together = self.refit
+
+    def refit(
+        self, target: str, calibrator: str, history: History, memory: object, trial: bool
+    ) -> Fitted | None:
+        """What the method makes of the history, with the help of others; None where there are none,
+        too few campaigns for them, or a history that cannot be divided: it is to be fitted alone.
+        """
+        if not isinstance(history, StoredHistory) or self.settings.fields:
+            return None
+        for _ in range(_TRIES):
+            if not self.share.others() or _size(history) < self.worth_it:
+                return None
+            try:
+                return self._called_together(target, calibrator, history, memory, trial)
+            except PeerLost as reason:
+                _log.warning("the refit of %s begins anew: %s", target, reason)
+            except NotDivided as reason:
+                _log.info("%s is refitted by one worker: %s", target, reason)
+                return None
+        return None
+
+    def _called_together(
+        self, target: str, calibrator: str, history: StoredHistory, memory: object, trial: bool
+    ) -> Fitted | None:
+        hours = history.blocks.stored.hours
+        call = Call(
+            uuid4().hex,
+            target,
+            calibrator,
+            history.as_of,
+            hours.start,
+            hours.stop,
+            trial,
+            self._likeness(),
+        )
+        members = [Member(self.lease().name, self.lease().value), *self._who_comes(call)]
+        if len(members) == 1:
+            return None
+        self._refits.call(call._replace(members=members))
+        peers = self._peers(call, members, 0)
+        try:
+            method, own = self.methods.of(calibrator), _own(history, peers)
+            return refit_by_version(method, own, memory=memory, trial=trial)
+        except Exception as error:
+            self._stop(call, error)
+            raise
+        finally:
+            self._refits.end(call.id, peers.step - 1)
+
+    def _stop(self, call: Call, error: Exception) -> None:
+        alone = isinstance(error, NotDivided) and not isinstance(error, PeerLost)
+        self._refits.stop(call.id, f"{_ALONE if alone else ''}{error}")
+
+    def _who_comes(self, call: Call) -> list[Member]:
+        """Those who have come when all have, or when one has had time enough to."""
+        others, begun = min(self.share.others(), len(PLACES)), monotonic()
+        self._refits.call(call)
+        while monotonic() - begun < 3 * COME_SECONDS:
+            if len(came := self._refits.came()) >= others:
+                return came
+            self.stop.wait(_LONGEST_PAUSE)
+        return self._refits.came()
+
+    def help(self) -> bool:
+        """Take part in a refit that this worker is called to, if there is one."""
+        call = self._refits.called()
+        if call is None or call.members or call.id == self._answered:
+            return False
+        self._answered = call.id
+        if call.likeness != self._likeness():
+            _log.warning("a refit of workers with other settings is left to them")
+            return False
+        life = self.settings.lease_seconds
+        free = (Lease(self.client, place, self.holder, life) for place in PLACES)
+        lease = next((each for each in free if each.acquire()), None)
+        if lease is None:
+            return False
+        try:
+            with LeaseKeeper(lease, life, self.beat):
+                self._help(call, Member(lease.token.name, lease.token.value))
+        except NotDivided as reason:
+            _log.info("helping with %s ends: %s", call.target, reason)
+        except (StorageUnavailable, LeaseLost):
+            raise
+        except Exception:
+            _log.exception("helping with %s failed", call.target)
+        finally:
+            lease.release()
+        return True
+
+    def _help(self, call: Call, member: Member) -> None:
+        members = self._members(call)
+        if member not in members:
+            return
+        peers = self._peers(call, members, members.index(member))
+        bins = self.bins.history(call.target, call.first, call.behind)
+        history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
+        method = self.methods.of(call.calibrator)
+        try:
+            refit_by_version(method, _own(history, peers), trial=call.trial)
+        except Exception as error:
+            self._stop(call, error)
+            raise
+        self.helped += 1
+
+    def _members(self, call: Call) -> Sequence[Member]:
+        """Those who have come, told by who called; none where it does not go on."""
+        begun = monotonic()
+        while monotonic() - begun < 10 * COME_SECONDS and not self.stop.wait(_LONGEST_PAUSE):
+            now = self._refits.called()
+            if now is None or now.id != call.id:
+                return ()
+            if now.members:
+                return now.members
+        return ()
+
+    def _peers(self, call: Call, members: Sequence[Member], place: int) -> StorePeers:
+        return StorePeers(self._refits, call.id, members, place, self.stop)
+
+    def _likeness(self) -> str:
+        settings = self.settings
+        needed = (
+            version("sirocco"),
+            settings.window_hours,
+            settings.history_hours,
+            settings.bin_size,
+            settings.prior_strength,
+            settings.min_samples,
+            settings.min_positives,
+            settings.campaign_group,
+            settings.fields,
+        )
+        return sha256(repr(needed).encode()).hexdigest()[:16]
+
+
+def _size(history: History) -> int:
+    """Campaigns of the newest hour that is over, about as many as there are."""
+    hour = int(history.as_of // 1) - 1
+    return sum(map(len, history.windows(hour, hour + 1)))
+
+
+_BESIDES: Final = 0.4
+"""What the first does alone, such as the report, as a share of what all do together."""
+
+
+def shards_of_worker(place: int, count: int) -> range:
+    """Shards of one of several workers, one after the other: the first has as many fewer than the
+    others as what it does besides costs."""
+    of_first = round(SHARDS * max(0.0, 1 - _BESIDES * (count - 1)) / count)
+    if not place:
+        return range(of_first)
+    left = SHARDS - of_first
+    first, behind = (of_first + left * at // (count - 1) for at in (place - 1, place))
+    return range(first, behind)
+
+
+def _own(history: StoredHistory, peers: Peers) -> StoredHistory:
+    """That of its own shards; no report is made of them."""
+    shards = shards_of_worker(peers.place, peers.count)
+    stored = replace(history.blocks.stored, shards=shards)
+    return replace(history, blocks=ReadBlocks(stored, RawWindow.none()), peers=peers)

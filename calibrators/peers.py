@@ -1,0 +1,92 @@
+"""Workers that refit together: each has some of a history's blocks, and all take the same steps.
+
+Wherever a step needs all campaigns, each worker tells the others what its blocks give, and every
+one of them adds up the same numbers in the same order: that of the blocks, whoever has them. So one
+worker and seven come to the same bits. See docs/decisions/0023-refits-together.md.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Part = tuple[Array, ...]
+Sum = TypeVar("Sum", bound=Array)
+
+
+class NotDivided(Exception):
+    """Why one worker has to refit alone; the message says it."""
+
+
+class Peers(ABC):
+    """Those that refit together, as one of them sees it.
+
+    place : which of them it is, from 0; the first makes the maps of all.
+    count : how many they are.
+    """
+
+    place: int = 0
+    count: int = 1
+
+    @abstractmethod
+    def gather(self, parts: Iterable[Part], to_first: bool = False) -> Iterable[Part]:
+        """The parts of all, in the order of their places, to be gone through once; all must call it
+        alike. Where only the first needs them, the others get none. Raises `NotDivided` where
+        another gives up."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it makes the maps of all."""
+        return self.place == 0
+
+    def sum(self, parts: Iterable[Sum]) -> Sum:
+        """The sum of one part of each block, one at least, added up block after block."""
+        found: Any = reduce(np.add, (part for (part,) in self.gather((each,) for each in parts)))
+        return cast(Sum, found)
+
+    def joined(self, *columns: Array, to_first: bool = False) -> Part:
+        """Columns of all workers, each end to end; its own where only the first needs them all."""
+        found = list(self.gather([columns], to_first)) or [columns]
+        return tuple(map(np.concatenate, zip(*found, strict=True)))
+
+    def names(self, own: Sequence[str]) -> Sequence[str]:
+        """The names of all, for the first; at the others their own."""
+        if self.count == 1:
+            return own
+        parts = list(self.gather([(as_array(own),)], to_first=True))
+        return [name for (part,) in parts for name in names_in(part)] if parts else own
+
+    def most(self, number: float) -> float:
+        """The largest of the workers' numbers."""
+        return float(self.joined(np.array([number]))[0].max())
+
+    def any(self, holds: bool) -> bool:
+        """Whether it holds at one of them."""
+        return bool(self.joined(np.array([holds]))[0].any())
+
+
+class Alone(Peers):
+    """One worker with all blocks."""
+
+    def gather(self, parts: Iterable[Part], to_first: bool = False) -> Iterable[Part]:
+        """See `Peers`."""
+        return parts
+
+
+ALONE = Alone()
+
+
+def as_array(names: Sequence[str]) -> Array:
+    """Names as an array of bytes, which `names_in` reads."""
+    return np.frombuffer(json.dumps(list(names)).encode(), np.uint8)
+
+
+def names_in(array: Array) -> list[str]:
+    """The names that `as_array` wrote."""
+    names: list[str] = json.loads(array.tobytes())
+    return names

@@ -1,0 +1,168 @@
+"""Refits that several workers do together are those of one, to the last bit."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from calibrators import BinsTable, History, HourTables, Sufficiency, make_method
+from calibrators.maps.groups import CampaignGroups
+from calibrators.methods.refit import Fitted, Method
+from calibrators.peers import ALONE, NotDivided, Peers, as_array, names_in
+from calibrators.pooled import Pooled
+from tests.calibrators.peers_in_threads import run_together
+from tests.calibrators.pooled.pooled_traffic import table
+
+SHARDS, NEWEST, HOURS = 16, 60, 14
+CAMPAIGNS = 4200
+
+
+@cache
+def shards(kinds: int) -> tuple[HourTables, ...]:
+    """Campaigns in blocks of unequal size. Some jump, bots are at work in an hour, and behind a
+    score of .1 there is a step; or they are of two kinds, which err in opposite ways."""
+    rng = np.random.default_rng(kinds)
+    numbers = np.arange(CAMPAIGNS)
+    owner = rng.integers(0, SHARDS, CAMPAIGNS)
+    slopes = np.where(numbers % 2, 1.2, -0.8) * (kinds - 1)
+    blocks: list[dict[int, BinsTable]] = [{} for _ in range(SHARDS)]
+    for hour in range(HOURS):
+        rows = np.repeat(numbers, rng.poisson(8.0, CAMPAIGNS))
+        log_odds = np.round(rng.normal(-2.0, 0.8, len(rows)), 2)
+        own = (0.5 if kinds == 1 else 0.1) * np.sin(numbers)
+        own += 1.5 * (numbers % 50 == 0) * (hour > HOURS // 2)
+        own += 2.0 * (numbers % 11 == 3) * (hour == HOURS - 1)
+        truth = (
+            log_odds
+            + own[rows]
+            + slopes[rows] * (log_odds + 1.5)
+            + 0.9 * (kinds == 1) * (log_odds > -2.2)
+        )
+        clicks = rng.binomial(4, expit(truth))
+        for shard, block in enumerate(blocks):
+            held, listed = owner[rows] == shard, np.flatnonzero(owner == shard)
+            columns = expit(log_odds[held]), np.full(held.sum(), 4.0), clicks[held]
+            names = [f"a{number:05d}" for number in listed]
+            moment = NEWEST - HOURS + 1 + hour
+            block[moment] = table(names, np.searchsorted(listed, rows[held]), *columns)
+    return tuple(blocks)
+
+
+def own_history(blocks: Sequence[HourTables], peers: Peers, as_of: float = NEWEST + 1.0) -> History:
+    """Of a worker that has a part of the blocks."""
+    # The first of many may have none at all.
+    own = max(peers.place - (peers.count > 3), 0), peers.place + 1 - (peers.count > 3)
+    first, behind = (len(blocks) * at // (peers.count - (peers.count > 3)) for at in own)
+    return History(as_of, blocks[first:behind], peers=peers)
+
+
+def refits(
+    method: Method, blocks: Sequence[HourTables], peers: Peers, trial: bool = True
+) -> Iterator[Fitted]:
+    """One without a memory, and one that goes on from it an hour before the newest is over."""
+    first = method.refit(own_history(blocks, peers), trial=trial)
+    yield first
+    later = own_history(blocks, peers, NEWEST + 0.75)
+    yield method.refit(later, memory=first.memory if peers.is_first else None, trial=trial)
+
+
+def told(fitted: Fitted) -> dict[str, Any]:
+    """All that a refit gives, as something to compare."""
+    scale = fitted.scale
+    return {
+        "atlas": fitted.atlas.to_bytes(),
+        "trial": None if fitted.trial is None else fitted.trial.to_bytes(),
+        "skipped": dict(fitted.skipped),
+        "set aside": fitted.set_aside,
+        "notes": dict(fitted.notes),
+        "pushed": scale and scale.changed(NEWEST + 1, shards(1)[0][NEWEST]),
+    }
+
+
+METHODS: dict[str, Method] = {
+    "pooled": Pooled(hours=HOURS),
+    "groups": Pooled(hours=HOURS, groups=CampaignGroups(r"^(a..)[0-7]")),
+    "sir": make_method(
+        "sir",
+        hours=24,
+        history_hours=48,
+        bin_size=100,
+        prior_strength=2.0,
+        sufficiency=Sufficiency(400, 10),
+        groups=None,
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "kinds", "counts"),
+    [("pooled", 1, [7]), ("pooled", 2, [2, 7]), ("groups", 1, [2]), ("sir", 1, [2, 7])],
+)
+def test_two_and_seven_workers_make_the_maps_of_one(
+    name: str, kinds: int, counts: list[int]
+) -> None:
+    """The same bytes, with a trial, without and with a memory, of one kind of campaigns and of two;
+    only the first has them."""
+    method, blocks = METHODS[name], shards(kinds)
+    expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
+
+    for count in counts:
+        first, *others = run_together(count, lambda peers: list(refits(method, blocks, peers)))
+
+        assert [told(fitted) for fitted in first] == expected
+        assert all(fitted.memory is None for other in others for fitted in other)
+
+
+def test_names_come_back_as_they_were() -> None:
+    names = ["a", "ä\n", "", '"quoted", too']
+    assert names_in(as_array(names)) == names
+    assert names_in(as_array([])) == []
+
+
+def test_every_worker_adds_up_the_same_numbers_in_the_same_order() -> None:
+    """Where sums depend on the order: 1e16 hides what comes behind it."""
+    numbers = [1e16, 1.0, -1e16, 1.0, 0.25]
+    parts = [np.array([number]) for number in numbers]
+
+    def sums(peers: Peers) -> tuple[float, float, bool, list[float]]:
+        first, behind = (len(parts) * at // peers.count for at in (peers.place, peers.place + 1))
+        own = parts[first:behind]
+        whole = peers.joined(np.concatenate([*own, np.empty(0)]))[0].tolist()
+        most = peers.most(max((float(part[0]) for part in own), default=-np.inf))
+        return float(peers.sum(own or [np.zeros(1)])[0]), most, peers.any(bool(own)), whole
+
+    expected = sums(ALONE)
+    for count in (1, 2, 5):
+        assert run_together(count, sums) == [expected] * count
+    assert expected == (1.25, 1e16, True, numbers)
+
+
+def test_only_the_first_is_given_what_it_alone_needs() -> None:
+    def names(peers: Peers) -> Sequence[str]:
+        return peers.names([f"campaign {peers.place}"])
+
+    assert run_together(3, names) == [
+        [f"campaign {place}" for place in range(3)],
+        ["campaign 1"],
+        ["campaign 2"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("groups", "campaigns", "reason"),
+    [(None, 40, "40 campaigns are too few"), (r"^(a\d+)", CAMPAIGNS, "groups are too many")],
+)
+def test_what_is_no_work_for_several_is_refused(
+    groups: str | None, campaigns: int, reason: str
+) -> None:
+    names = [f"a{number:05d}" for number in range(campaigns)]
+    ones = np.ones(campaigns)
+    block = {NEWEST: table(names, np.arange(campaigns), ones / 20, ones, 0 * ones)}
+    method = Pooled(hours=2, groups=None if groups is None else CampaignGroups(groups))
+
+    with pytest.raises(NotDivided, match=reason):
+        run_together(2, lambda peers: method.refit(own_history([block, {}], peers)))

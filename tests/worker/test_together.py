@@ -1,0 +1,410 @@
+"""Workers that refit together through a real Redis: the maps are those of one worker alone, and
+whatever keeps them from it only costs time."""
+
+import logging
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.settings import SECONDS_PER_HOUR, Settings
+from app.storage import BinsStore, Jobs, Lease, Versions, open_redis
+from app.storage.joint_refits import PLACES, Call, JointRefits, Member, packed, unpacked
+from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, joint_refit, lease, seal, shards_of
+from app.storage.lease import ShardShare
+from app.worker.fitting import Methods, ReadBlocks, StoredHistory
+from app.worker.loop import run_worker
+from app.worker.monitoring import RawWindow
+from app.worker.together import StorePeers, Together
+from calibrators import BinsTable, History
+from calibrators.bins.model_versions import named
+from calibrators.methods.refit import Fitted
+from calibrators.peers import NotDivided
+
+NEWEST, HOURS, TARGET = 400_000, 6, "click"
+CAMPAIGNS = 4200
+
+
+def hour_table(hour: int, campaigns: int = CAMPAIGNS, shift: float = 0.0) -> BinsTable:
+    """Some impressions of each campaign; a campaign clicks as often as its number says."""
+    rng = np.random.default_rng(hour)
+    rows = np.repeat(np.arange(campaigns), 3)
+    log_odds = rng.normal(-2.0 + shift, 0.8, len(rows))
+    rates = log_odds - shift + 0.8 * np.sin(rows)
+    names = [f"a{number:05d}" for number in range(campaigns)]
+    clicks = (rng.random(len(rows)) < 1 / (1 + np.exp(-rates))).astype(np.float64)
+    scores = 1 / (1 + np.exp(-log_odds))
+    return BinsTable.from_columns(names, rows, scores, np.ones(len(rows)), clicks)
+
+
+def put(client: Any, hour: int, table: BinsTable) -> None:
+    """As folds leave it."""
+    owners = shards_of(table.campaigns)
+    for shard in range(SHARDS):
+        place = TargetHour(shard, TARGET, hour)
+        here = table.chosen(owners == shard)
+        client.hset(place.bins, "table", here.to_bytes(place.checksum))
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(
+        calibrator="pooled",
+        clock="event",
+        window_hours=HOURS,
+        history_hours=HOURS,
+        lease_seconds=1,
+        fold_seconds=0.2,
+    )
+
+
+@pytest.fixture
+def stored(redis_client) -> Any:
+    """Six hours of a target."""
+    for hour in range(NEWEST - HOURS + 1, NEWEST + 1):
+        put(redis_client, hour, hour_table(hour))
+    return redis_client
+
+
+@dataclass
+class Workers:
+    """One that holds the lease, and some that wait for it, in threads."""
+
+    url: str
+    settings: Settings
+    stack: ExitStack
+    stop: Event = field(default_factory=Event)
+
+    def worker(self, name: str, settings: Settings | None = None) -> Together:
+        """One more, with a connection of its own."""
+        settings = settings or self.settings
+        client = self.stack.enter_context(open_redis(self.url, 20.0))
+        share = ShardShare(client, "folds", name, 60.0)
+        own = Lease(client, "worker", name, 60.0)
+        found = Together(
+            settings,
+            client,
+            BinsStore(client, 3600),
+            Methods(settings),
+            name,
+            lambda: own.token,
+            share,
+            lambda: None,
+            worth_it=1,
+            stop=self.stop,
+        )
+        (own.acquire if name == "first" else share.take)()
+        return found
+
+    @contextmanager
+    def helping(self, helpers: Sequence[Together]) -> Iterator[None]:
+        """They wait to be called, and help."""
+
+        def wait(helper: Together) -> None:
+            while not self.stop.is_set():
+                helper.help() or self.stop.wait(0.01)
+
+        with ThreadPoolExecutor(len(helpers)) as pool:
+            waiting = [pool.submit(wait, helper) for helper in helpers]
+            try:
+                yield
+            finally:
+                self.stop.set()
+                for each in waiting:
+                    each.result()
+
+
+@pytest.fixture
+def workers(redis_url, settings) -> Iterator[Workers]:
+    with ExitStack() as stack:
+        yield Workers(redis_url, settings, stack)
+
+
+def history_of(worker: Together) -> StoredHistory:
+    bins = worker.bins.history(TARGET, NEWEST - HOURS + 1, NEWEST + 1)
+    return StoredHistory(NEWEST + 1.0, ReadBlocks(bins, RawWindow.none()))
+
+
+def refit(worker: Together, calibrator: str = "pooled") -> Fitted:
+    return worker.methods.refit(calibrator, TARGET, history_of(worker), True)
+
+
+def told(fitted: Fitted) -> tuple[Any, ...]:
+    assert fitted.trial is not None
+    return fitted.atlas.to_bytes(), fitted.trial.to_bytes(), fitted.notes, fitted.set_aside
+
+
+def alone(workers: Workers, calibrator: str = "pooled") -> tuple[Any, ...]:
+    """What one worker makes of it, whom nobody helps."""
+    one = workers.worker("alone")
+    one.share.leave()
+    one.methods.together = None
+    return told(refit(one, calibrator))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("calibrator", ["pooled", "sir"])
+def test_three_workers_make_the_maps_of_one(stored, workers, calibrator):
+    """Again and again, from what the first remembers; and nothing of it is left in the store."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    expected = alone(workers, calibrator)
+
+    with workers.helping(helpers):
+        assert told(refit(first, calibrator)) == expected
+        assert told(refit(first, calibrator))[0] is not None
+
+    assert [helper.helped for helper in helpers] == [2, 2]
+    assert not stored.keys("sirocco:{maps}:joint_refit*")
+    assert not stored.exists(*(lease(place) for place in PLACES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [0, 11])
+def test_one_that_dies_at_any_step_is_done_without(stored, workers, monkeypatch, step):
+    """Its lease runs out, the others notice, and begin anew."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    expected, gather, died = alone(workers), StorePeers.gather, Event()
+
+    def dying(self, parts, to_first=False):
+        if self.place == 2 and self.step == step and not died.is_set():
+            died.set()
+            helpers[0].client.delete(lease(PLACES[0]), lease(PLACES[1]))
+            raise SystemError("killed")
+        return gather(self, parts, to_first)
+
+    monkeypatch.setattr(StorePeers, "gather", dying)
+    with workers.helping(helpers):
+        assert told(refit(first)) == expected
+    assert died.is_set()
+
+
+def test_nobody_is_called_where_there_is_nobody(stored, workers):
+    first = workers.worker("first")
+
+    assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
+    assert not stored.exists(JOINT_REFIT)
+
+
+def test_few_campaigns_are_left_to_one(redis_client, workers):
+    put(redis_client, NEWEST, hour_table(NEWEST, 40))
+    first, helper = workers.worker("first"), workers.worker("second")
+    first.worth_it = 41
+
+    assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
+    assert not helper.help()
+
+
+def test_only_what_is_stored_is_divided(workers):
+    first, _ = workers.worker("first"), workers.worker("second")
+
+    assert first.refit(TARGET, "pooled", History(1.0, []), None, True) is None
+
+
+def version_of_a_model(client: Any) -> None:
+    table = hour_table(NEWEST)
+    names = [named(name, "v2") if n % 2 else name for n, name in enumerate(table.campaigns)]
+    put(client, NEWEST, table.renamed(names))
+
+
+def another_model(client: Any) -> None:
+    put(client, NEWEST, hour_table(NEWEST, shift=1.5))
+
+
+def only_a_few(client: Any) -> None:
+    for hour in range(NEWEST - HOURS + 1, NEWEST + 1):
+        put(client, hour, hour_table(hour, 300))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (version_of_a_model, "versions of the model score side by side"),
+        (another_model, "another model may score"),
+        (only_a_few, "300 campaigns are too few"),
+    ],
+)
+def test_what_cannot_be_divided_is_fitted_by_one(stored, workers, caplog, change, reason):
+    """All find it out together, or from one of them."""
+    change(stored)
+    first, helper = workers.worker("first"), workers.worker("second")
+    expected = alone(workers)
+
+    with caplog.at_level(logging.INFO), workers.helping([helper]):
+        assert told(refit(first)) == expected
+
+    assert f"{TARGET} is refitted by one worker: {reason}" in caplog.text
+    assert helper.helped == 0
+
+
+def test_workers_with_other_settings_do_not_come(stored, workers, caplog):
+    first = workers.worker("first")
+    other = workers.worker("second", workers.settings.model_copy(update={"history_hours": 7}))
+
+    with workers.helping([other]):
+        assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
+    assert "a refit of workers with other settings is left to them" in caplog.text
+
+
+CALL = Call("id", TARGET, "pooled", 1.0, 0, 1, False, "likeness")
+
+
+@pytest.mark.parametrize(
+    "text", [b"junk", b"\xff", seal("{}", JOINT_REFIT).encode(), seal("[1]", "elsewhere").encode()]
+)
+def test_a_call_that_nobody_can_read_is_none(redis_client, text):
+    redis_client.set(JOINT_REFIT, text)
+    assert JointRefits(redis_client).called() is None
+
+
+def test_a_call_is_read_as_it_was_made(redis_client):
+    refits, members = JointRefits(redis_client), [Member("worker", "1:first")]
+    refits.call(CALL._replace(members=members))
+
+    assert refits.called() == CALL._replace(members=members)
+
+
+def test_who_has_lost_its_lease_is_gone(redis_client):
+    own = Lease(redis_client, PLACES[0], "second", 60.0)
+    own.acquire()
+    member = Member(PLACES[0], own.token.value)
+    refits = JointRefits(redis_client)
+
+    assert refits.came() == [member]
+    assert refits.gone([member]) == []
+    assert refits.gone([member._replace(token="0:other")]) == [member._replace(token="0:other")]
+    own.release()
+    assert refits.gone([member]) == [member]
+
+
+PARTS = [
+    (np.arange(6.0).reshape(2, 3), np.array([True, False])),
+    (),
+    (np.empty((0, 4)), np.array([7], np.int64), np.frombuffer(b"name", np.uint8)),
+]
+
+
+def test_parts_are_read_as_they_were_told():
+    found = unpacked(packed(PARTS))
+
+    assert [[(a.dtype, a.tolist()) for a in part] for part in found] == [
+        [(a.dtype, a.tolist()) for a in part] for part in PARTS
+    ]
+
+
+def test_every_damaged_byte_of_parts_is_noticed():
+    data = packed(PARTS)
+    for at in range(len(data)):
+        with pytest.raises(NotDivided, match="damaged"):
+            unpacked(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+    for cut in range(len(data)):
+        with pytest.raises(NotDivided, match="damaged"):
+            unpacked(data[:cut])
+
+
+@pytest.mark.slow
+def test_damaged_messages_leave_it_to_one(stored, workers, monkeypatch, caplog):
+    first, helper = workers.worker("first"), workers.worker("second")
+    expected, tell = alone(workers), JointRefits.tell
+
+    def damaging(self, refit, step, place, parts):
+        tell(self, refit, step, place, parts)
+        if place and step == 5:
+            stored.hset(joint_refit(refit, step), str(place), b"junk")
+
+    monkeypatch.setattr(JointRefits, "tell", damaging)
+    with caplog.at_level(logging.INFO), workers.helping([helper]):
+        assert told(refit(first)) == expected
+    assert "is refitted by one worker: what a worker has told is damaged" in caplog.text
+
+
+@pytest.mark.slow
+def test_whatever_a_helper_breaks_on_ends_neither(stored, workers, monkeypatch, caplog):
+    """It is tried three times, and then done by one."""
+    first, helper = workers.worker("first"), workers.worker("second")
+    expected, gather = alone(workers), StorePeers.gather
+
+    def breaking(self, parts, to_first=False):
+        if self.place and self.step == 2:
+            raise ZeroDivisionError("of the helper")
+        return gather(self, parts, to_first)
+
+    monkeypatch.setattr(StorePeers, "gather", breaking)
+    with workers.helping([helper]):
+        assert told(refit(first)) == expected
+    assert caplog.text.count("begins anew: of the helper") == 3
+    assert "helping with click failed" in caplog.text
+
+
+MANY, LATEST = 10_400, NEWEST * SECONDS_PER_HOUR + SECONDS_PER_HOUR
+
+
+def run_in_process(settings: Settings, url: str) -> None:
+    run_worker(settings, url)
+
+
+@contextmanager
+def processes(settings: Settings, url: str, count: int) -> Iterator[list[Any]]:
+    """Real workers."""
+    context = get_context("spawn")
+    running = [context.Process(target=run_in_process, args=(settings, url)) for _ in range(count)]
+    for each in running:
+        each.start()
+    try:
+        yield running
+    finally:
+        for each in running:
+            each.terminate()
+        for each in running:
+            each.join()
+
+
+def await_that(holds: Callable[[], bool], seconds: float = 120.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it takes too long"
+        time.sleep(0.02)
+
+
+def digest_after_kills(client: Any, settings: Settings, url: str, seed: int) -> bytes:
+    """Of the maps that workers publish, one of whom, the first or a helper, is killed at a moment
+    that the seed draws; with 0, of those of one worker."""
+    rng = random.Random(seed)
+    for key in client.keys("sirocco:{maps}:*"):
+        client.delete(key)
+    with processes(settings, url, 3 if seed else 1) as running:
+        refits, share = JointRefits(client), ShardShare(client, "folds", "test", 1.0)
+        await_that(lambda: share.others() >= len(running) - 1 and client.exists(lease("worker")))
+        jobs = Jobs(client)
+        job = jobs.submit("retrain", {"as_of": float(LATEST)}, time.time())
+        if seed:
+            await_that(lambda: (call := refits.called()) is not None and bool(call.members))
+            members = refits.called().members
+            time.sleep(rng.uniform(0.0, 2.5))
+            holder = rng.choice(members).token.rpartition("-")[2]
+            os.kill(int(holder), signal.SIGKILL)
+        await_that(lambda: jobs.get(job.id).status in ("done", "failed"))
+        assert jobs.get(job.id).error is None
+    versions = Versions(client, 3)
+    return versions.load(versions.current()).atlases[TARGET]
+
+
+@pytest.mark.slow
+def test_maps_are_the_same_whoever_is_killed(redis_client, redis_url, settings):
+    """Real workers, SIGKILL at a moment that is drawn."""
+    for hour in range(NEWEST - HOURS + 1, NEWEST + 1):
+        put(redis_client, hour, hour_table(hour, MANY))
+    expected = digest_after_kills(redis_client, settings, redis_url, 0)
+
+    for seed in (1, 2):
+        assert digest_after_kills(redis_client, settings, redis_url, seed) == expected
