@@ -2,7 +2,8 @@
 
 `bins/` are sums by cell of the score, `maps/` the functions from score to probability, `methods/`
 fit each campaign on its own, `pooled/` all together, `guard/` says what is published.
-`registry.py` has all methods by name; `samples.py` checks what comes in.
+`registry.py` has all methods by name; `samples.py` checks what comes in; by `peers.py` several
+workers refit together.
 """
 
 from calibrators.bins.bins import Bins

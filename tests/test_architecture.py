@@ -71,16 +71,17 @@ ROOMS = {
     "calibrators": {
         "samples": set(),
         "arms": set(),
-        "bins": {"samples"},
+        "peers": set(),
+        "bins": {"samples", "peers"},
         "fields": {"samples", "bins"},
         "maps": {"samples", "bins", "fields"},
-        "methods": {"samples", "bins", "maps"},
-        "pooled": {"samples", "bins", "fields", "maps", "methods"},
+        "methods": {"samples", "bins", "maps", "peers"},
+        "pooled": {"samples", "bins", "fields", "maps", "methods", "peers"},
         "guard": {"samples", "bins", "fields", "maps"},
         "evidence": {"samples", "bins"},
         "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
-        "model_versions": {"samples", "bins", "maps", "methods", "pooled"},
+        "model_versions": {"samples", "bins", "maps", "methods", "peers", "pooled"},
     },
 }
 """The arrows between rooms: what each may import, besides itself."""
@@ -93,7 +94,7 @@ LONGEST_FILE = 500
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 76_999
+MOST_LINES = 77_900
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -59,7 +59,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:jobs:sequence          counter of jobs
     sirocco:{maps}:heartbeat              JSON: the worker's last sign of life
     sirocco:{maps}:joint_refit            sealed JSON: a refit that workers are called to
-    sirocco:{maps}:joint_refit:<id>:<step>  hash: what each has told the others, `joint_refits.py`
+    sirocco:{maps}:joint_refit:<id>:<step>  hash: what each has reported in a step, `lease.py`
     sirocco:{maps}:models:<target>        list of the post-click models kept, newest first
     sirocco:{maps}:model:<target>:<version>   hash: manifest, contents, chunks of the model
     sirocco:{maps}:probe                  a tiny write, to see whether the server takes any

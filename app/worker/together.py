@@ -21,9 +21,17 @@ import redis
 from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
-from app.storage.joint_refits import PLACES, Call, JointRefits, Member
 from app.storage.keys import SHARDS
-from app.storage.lease import Lease, LeaseKeeper, LeaseToken, ShardShare
+from app.storage.lease import (
+    PLACES,
+    Call,
+    JointRefits,
+    Lease,
+    LeaseKeeper,
+    LeaseToken,
+    Member,
+    ShardShare,
+)
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.monitoring import RawWindow
 from calibrators.bins.table import History
@@ -66,18 +74,18 @@ class StorePeers(Peers):
         """See `Peers`."""
         step, self.step = self.step, self.step + 1
         listed = list(parts)
-        self._refits.tell(self._refit, step, self.place, listed)
+        self._refits.report(self._refit, step, self.place, listed)
         if to_first and not self.is_first:
             return []
         self._wait_for(step)
         if self.is_first and step:
             # Whoever has told something in this step has read what was told in the last one.
             self._refits.forget(self._refit, step - 1)
-        told = self._refits.told
+        reported = self._refits.reported
         return [
             part
             for place in range(self.count)
-            for part in (listed if place == self.place else told(self._refit, step, place))
+            for part in (listed if place == self.place else reported(self._refit, step, place))
         ]
 
     def _wait_for(self, step: int) -> None:

@@ -398,8 +398,8 @@ class Shape:
         self.rounds += 1
         solutions = Solutions(partial(self._eliminated, parents=self.tree.parents), self.room)
         sums = self.tree.gather()
-        told = (self._told(block, solutions) for block in self.blocks)
-        for rows, *parts in self.peers.gather(told):
+        contributions = (self._contribution(block, solutions) for block in self.blocks)
+        for rows, *parts in self.peers.gather(contributions):
             for whole, part in zip(sums, parts, strict=True):
                 whole[rows] += part
         steps, of_groups, covariance = self.tree.stepped(*sums, self.priors)
@@ -414,9 +414,11 @@ class Shape:
             self.priors = self.priors.updated(of_campaigns, of_groups, target, steepness)
         return max(moved)
 
-    def _told(self, block: CampaignBlock, solutions: Solutions) -> tuple[Integers, Floats, Floats]:
+    def _contribution(
+        self, block: CampaignBlock, solutions: Solutions
+    ) -> tuple[Integers, Floats, Floats]:
         left = solutions.first(block).left_for_parents(block.values)
-        return self.tree.told(block.groups, *left)
+        return self.tree.contribution(block.groups, *left)
 
     def _moved(
         self, block: CampaignBlock, solved: Eliminated, steps: Floats, update: bool

@@ -322,7 +322,7 @@ class Tree:
         rows = len(self.groups) + 1
         return np.zeros((rows, size)), np.zeros((rows, size, size))
 
-    def told(
+    def contribution(
         self, groups: Integers, gradients: Floats, information: Floats
     ) -> tuple[Integers, Floats, Floats]:
         """What campaigns of these groups, (n,), tell, (n, k) and (n, k, k), summed up by the rows

@@ -199,7 +199,6 @@ class _Refit:
         if self._group_of is not None or not self._shape.find_families():
             return False
         self._groups = family_names(len(self._shape.tree.groups))
-        self._rows = np.concatenate([block.groups for block in self._shape.blocks])
         return True
 
     def _weigh(self, weights: Floats) -> None:
@@ -240,37 +239,40 @@ class _Refit:
         )
 
     def _fitted(self, jumps: int) -> Fitted:
-        shape = self._shape
-        own = [served_curves(shape, block) for block in shape.blocks]
-        shared = served_shared_curves(shape)
-        curves, variances = np.vstack(own), self._variances()
-        steep = bool(len(shape.steps.cells))
-        # A pass over all cells, which maps without steps do not need.
-        weights = information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count)
-        hours = self._hours(own)
+        curves = [served_curves(self._shape, block) for block in self._shape.blocks]
+        hours = self._hours(curves)
         levels, effects = self._levels(hours, self._ages)
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
-        campaigns = CampaignDeviations.of(shape, self._peers)
-        served = _Served(
-            shape,
-            campaigns.names,
-            self._groups,
-            self._group_of,
-            np.vstack((shared, *self._peers.joined(curves, to_first=True))),
-            np.vstack((variances[0], *self._peers.joined(variances[1], to_first=True))),
-            weights,
-        )
+        campaigns = CampaignDeviations.of(self._shape, self._peers)
+        served = self._served(campaigns.names, np.vstack(curves))
         levels = levels.of_all(self._peers)
         trial = None if tried is None else (tried[0].of_all(self._peers), tried[1])
-        notes = _notes(shape, levels, jumps, len(self._groups))
         if not self._peers.is_first:
             return Fitted(Atlas.empty())
+        notes = _notes(self._shape, levels, jumps, len(self._groups))
+        window = self._fields and self._fields.window
         return Fitted(
             served.atlas(levels, effects),
             (Atlas.empty() if trial is None else served.atlas(*trial)) if self._trial else None,
-            memory=Memory.of(shape, self._groups, campaigns, self._fields and self._fields.window),
+            memory=Memory.of(self._shape, self._groups, campaigns, window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
             set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
+        )
+
+    def _served(self, campaigns: tuple[str, ...], curves: Floats) -> "_Served":
+        """With the curves of all workers' campaigns, for the first of them."""
+        shape, peers = self._shape, self._peers
+        of_shared, variances = self._variances()
+        steep = bool(len(shape.steps.cells))
+        return _Served(
+            shape,
+            campaigns,
+            self._groups,
+            self._group_of,
+            np.vstack((served_shared_curves(shape), *peers.joined(curves, to_first=True))),
+            np.vstack((of_shared, *peers.joined(variances, to_first=True))),
+            # A pass over all cells, which maps without steps do not need.
+            information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count),
         )
 
     def _levels(

@@ -271,11 +271,11 @@ class Memory:
         campaigns of these names."""
         if peers.count == 1:
             return own
-        asked = [names_in(part) for (part,) in peers.gather([(as_array(names),)], to_first=True)]
-        parts = peers.gather([] if own is None or not asked else own.parts_for(asked))
-        return cls.of_parts(list(parts), names, peers.place)
+        wanted = [names_in(part) for (part,) in peers.gather([(as_array(names),)], to_first=True)]
+        parts = peers.gather([] if own is None or not wanted else own._parts_for(wanted))
+        return cls._of_parts(list(parts), peers.place)
 
-    def parts_for(self, asked: Sequence[Sequence[str]]) -> Iterator[Part]:
+    def _parts_for(self, wanted: Sequence[Sequence[str]]) -> Iterator[Part]:
         """What all need, then the curves and families of each worker's campaigns."""
         knots, families = self.knots, self.families or {}
         yield (
@@ -288,14 +288,14 @@ class Memory:
             *self.steps,
             np.array([self.families is not None]),
         )
-        for names in asked:
+        for names in wanted:
             known = [name for name in names if name in self.campaigns]
             rows = np.array([self.campaigns[name] for name in known], np.int64)
             of_families = np.array([families.get(name, -1) for name in known], np.int64)
             yield as_array(known), self.campaign_curves[rows], of_families
 
     @classmethod
-    def of_parts(cls, parts: Sequence[Part], names: Sequence[str], place: int) -> "Memory | None":
+    def _of_parts(cls, parts: Sequence[Part], place: int) -> "Memory | None":
         if not parts:
             return None
         (lattice, scores, priors, target, groups, group_curves, *steps, some), *own = parts

@@ -29,14 +29,19 @@ class ThreadPeers(Peers):
 
 def run_together(count: int, step: Callable[[Peers], Found]) -> Sequence[Found]:
     """What each of so many workers comes to; the first error of one ends all."""
-    barrier, told = Barrier(count, timeout=SECONDS), [[] for _ in range(count)]
+    barrier, errors = Barrier(count, timeout=SECONDS), list[BaseException]()
+    told: list[list[Part]] = [[] for _ in range(count)]
 
     def run(place: int) -> Found:
         try:
             return step(ThreadPeers(place, barrier, told))
-        except BaseException:
+        except BaseException as error:
+            errors.append(error)
             barrier.abort()
             raise
 
     with ThreadPoolExecutor(count) as pool:
-        return [future.result() for future in [pool.submit(run, n) for n in range(count)]]
+        futures = [pool.submit(run, place) for place in range(count)]
+    if errors:
+        raise errors[0]
+    return [future.result() for future in futures]

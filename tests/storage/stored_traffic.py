@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import redis
 
 from app.api.last_good import LastGood
@@ -32,6 +33,7 @@ from app.storage import (
 from app.storage.batch import Cell
 from app.storage.blocks import StoredConversion, Terms
 from app.storage.clicks import OpenClick
+from app.storage.lease import Call, JointRefits, Member
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.server import find_redis_binary
 from app.worker.loop import Worker
@@ -82,6 +84,9 @@ def store_traffic(client: redis.Redis, url: str, folder: Path) -> None:
     _ask(client, worker, clock)
     send(url, settings, clock(), [request(AS_OF, "a"), request(AS_OF, "b")])
     _keep_last_good(client, settings, url)
+    refits = JointRefits(client)
+    refits.call(Call("a", "click", "pooled", 1.0, 0, 1, True, "", [Member("worker", "1:test")]))
+    refits.report("a", 0, 0, [(np.arange(3.0), np.array([True])), ()])
 
 
 def send(url: str, settings: Settings, at: float, batches: list[EventBatch]) -> None:

@@ -17,11 +17,13 @@ from app.storage.errors import StorageError
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
 from app.storage.keys import BREAKDOWNS, TargetHour
+from app.storage.lease import JointRefits
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets
 from app.storage.redis.client import open_redis
 from app.storage.statistics.breakdowns import Breakdowns, UnitDays
 from app.storage.statistics.folding import Folding
+from calibrators.peers import NotDivided
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents
 from tests.storage.stored_traffic import put, store_traffic
@@ -175,6 +177,15 @@ def _due(client: redis.Redis, _: bytes) -> Any:
     return sorted(due, key=lambda click: click.click_id)
 
 
+def _heard(client: redis.Redis, key: bytes) -> Any:
+    *_, refit, step = key.decode().split(":")
+    try:
+        parts = JointRefits(client).reported(refit, int(step), 0)
+    except NotDivided as error:
+        raise ValueError(str(error)) from error
+    return [[array.tolist() for array in part] for part in parts]
+
+
 def _version(client: redis.Redis, key: bytes) -> Any:
     return Versions(client, 8).load(key.decode().rpartition(":")[2])
 
@@ -243,6 +254,8 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "jobs:running": _taken,
     "jobs:same": _submitted,
     "lease:": _held_lease,
+    "joint_refit": lambda client, _: JointRefits(client).called(),
+    "joint_refit:": _heard,
 }
 
 

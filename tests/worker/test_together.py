@@ -19,9 +19,16 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import BinsStore, Jobs, Lease, Versions, open_redis
-from app.storage.joint_refits import PLACES, Call, JointRefits, Member, packed, unpacked
 from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, joint_refit, lease, seal, shards_of
-from app.storage.lease import ShardShare
+from app.storage.lease import (
+    PLACES,
+    Call,
+    JointRefits,
+    Member,
+    ShardShare,
+    packed,
+    unpacked,
+)
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.loop import run_worker
 from app.worker.monitoring import RawWindow
@@ -31,8 +38,8 @@ from calibrators.bins.model_versions import named
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided
 
-NEWEST, HOURS, TARGET = 400_000, 6, "click"
-CAMPAIGNS = 4200
+NEWEST, HOURS, TARGET = 400_000, 4, "click"
+CAMPAIGNS = 4100
 
 
 def hour_table(hour: int, campaigns: int = CAMPAIGNS, shift: float = 0.0) -> BinsTable:
@@ -315,14 +322,14 @@ def test_every_damaged_byte_of_parts_is_noticed():
 @pytest.mark.slow
 def test_damaged_messages_leave_it_to_one(stored, workers, monkeypatch, caplog):
     first, helper = workers.worker("first"), workers.worker("second")
-    expected, tell = alone(workers), JointRefits.tell
+    expected, report = alone(workers), JointRefits.report
 
     def damaging(self, refit, step, place, parts):
-        tell(self, refit, step, place, parts)
+        report(self, refit, step, place, parts)
         if place and step == 5:
             stored.hset(joint_refit(refit, step), str(place), b"junk")
 
-    monkeypatch.setattr(JointRefits, "tell", damaging)
+    monkeypatch.setattr(JointRefits, "report", damaging)
     with caplog.at_level(logging.INFO), workers.helping([helper]):
         assert told(refit(first)) == expected
     assert "is refitted by one worker: what a worker has told is damaged" in caplog.text
