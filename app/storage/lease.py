@@ -92,6 +92,10 @@ class Lease:
             self._token = None
 
 
+_TRIES: Final = 10
+"""Times that a renewal which failed is tried again in the pause between two."""
+
+
 class LeaseKeeper:
     """Renews a lease in a thread of its own, three times in its life, and calls `beat` each time:
     whoever holds it gives signs of life through the longest refit.
@@ -122,14 +126,17 @@ class LeaseKeeper:
         self._thread.join()
 
     def _keep(self) -> None:
-        while self.held and not self._stop.wait(self._pause):
+        pause = self._pause
+        while self.held and not self._stop.wait(pause):
             try:
                 self.held = self._lease.renew()
+                pause = self._pause
                 if self.held:
                     self._beat()
             except StorageUnavailable:
-                # The store may come back before the lease ends; it decides then.
-                continue
+                # The store may come back before the lease ends; it decides then. A time-out has
+                # taken a part of its life already.
+                pause = self._pause / _TRIES
 
 
 class ShardShare:

@@ -170,7 +170,9 @@ class Worker:
 
     def _wait_and_work(self, stop: Event) -> None:
         if not self._lease.acquire():
-            if not self._together.help():
+            if self._together.help():
+                _give_memory_back()
+            else:
                 self._fold_own_share()
                 stop.wait(min(self._settings.lease_seconds / 3, COME_SECONDS))
             return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import version
 from threading import Event
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 from uuid import uuid4
 
@@ -47,6 +47,7 @@ WORTH_IT: Final = 10_000
 COME_SECONDS: Final = 1.0
 """Pause in which a worker looks whether it is called."""
 
+_CALL_SECONDS: Final = 3 * COME_SECONDS
 _STEP_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
@@ -61,7 +62,7 @@ class PeerLost(NotDivided):
 
 class StorePeers(Peers):
     """Workers that tell each other through the store. Ends with `PeerLost` where one of them loses
-    its lease, gives up, or takes very long, and where this one is to stop."""
+    its lease, gives up, or takes very long, and where `stop` is set."""
 
     def __init__(
         self, refits: JointRefits, refit: str, members: Sequence[Member], place: int, stop: Event
@@ -171,7 +172,9 @@ class Together:
         if len(members) == 1:
             return None
         self._refits.call(call._replace(members=members))
-        peers = self._peers(call, members, 0)
+        _log.info("%s is refitted by %d workers", target, len(members))
+        # It goes on to the end, as one worker does, whoever asks it to stop.
+        peers = StorePeers(self._refits, call.id, members, 0, Event())
         try:
             method, own = self.methods.of(calibrator), _own(history, peers)
             return refit_by_version(method, own, memory=memory, trial=trial)
@@ -189,11 +192,9 @@ class Together:
         """Those who have come when all have, or when one has had time enough to."""
         others, begun = min(self.share.others(), len(PLACES)), monotonic()
         self._refits.call(call)
-        while monotonic() - begun < 3 * COME_SECONDS:
-            if len(came := self._refits.came()) >= others:
-                return came
-            self.stop.wait(_LONGEST_PAUSE)
-        return self._refits.came()
+        while len(came := self._refits.came()) < others and monotonic() - begun < _CALL_SECONDS:
+            sleep(_LONGEST_PAUSE)
+        return came
 
     def help(self) -> bool:
         """Take part in a refit that this worker is called to, if there is one."""
@@ -204,7 +205,8 @@ class Together:
         if call.likeness != self._likeness():
             _log.warning("a refit of workers with other settings is left to them")
             return False
-        life = self.settings.lease_seconds
+        # A store that stands still for some seconds must not undo the work of all.
+        life = 2 * self.settings.lease_seconds
         free = (Lease(self.client, place, self.holder, life) for place in PLACES)
         lease = next((each for each in free if each.acquire()), None)
         if lease is None:
@@ -226,7 +228,7 @@ class Together:
         members = self._members(call)
         if member not in members:
             return
-        peers = self._peers(call, members, members.index(member))
+        peers = StorePeers(self._refits, call.id, members, members.index(member), self.stop)
         bins = self.bins.history(call.target, call.first, call.behind)
         history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
         method = self.methods.of(call.calibrator)
@@ -247,9 +249,6 @@ class Together:
             if now.members:
                 return now.members
         return ()
-
-    def _peers(self, call: Call, members: Sequence[Member], place: int) -> StorePeers:
-        return StorePeers(self._refits, call.id, members, place, self.stop)
 
     def _likeness(self) -> str:
         settings = self.settings

@@ -97,10 +97,14 @@ METHODS: dict[str, Method] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kinds", "counts"),
-    [("pooled", 1, [2]), ("pooled", 2, [7]), ("groups", 1, [2]), ("sir", 1, [2, 7])],
+    [
+        pytest.param("pooled", 1, [2], marks=pytest.mark.slow),
+        pytest.param("pooled", 2, [7], marks=pytest.mark.slow),
+        pytest.param("groups", 1, [2], marks=pytest.mark.slow),
+        ("sir", 1, [2, 7]),
+    ],
 )
 def test_two_and_seven_workers_make_the_maps_of_one(
     name: str, kinds: int, counts: list[int]

@@ -7,9 +7,10 @@ import pytest
 import redis
 
 from app.storage import Lease, LeaseLost, open_redis
+from app.storage.errors import StorageUnavailable
 from app.storage.keys import SHARDS
 from app.storage.keys import lease as key_of
-from app.storage.lease import ShardShare
+from app.storage.lease import LeaseKeeper, ShardShare
 
 NAME = "refit"
 SECONDS = 60.0
@@ -193,3 +194,42 @@ def test_a_place_that_runs_out_meanwhile_has_a_share_still(
     monkeypatch.setattr(redis_client, "mget", lambda names: [None] * len(names))
 
     assert late.take() == range(SHARDS)
+
+
+def test_others_are_those_who_hold_a_share(redis_client: redis.Redis) -> None:
+    first, second = share(redis_client, "a"), share(redis_client, "b")
+    assert first.others() == 0
+
+    second.take()
+    assert (first.others(), second.others()) == (1, 0)
+    first.take()
+    assert (first.others(), second.others()) == (1, 1)
+    second.leave()
+    assert first.others() == 0
+
+
+def test_a_renewal_that_fails_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two time-outs, each of which took some of its life, must not end a lease."""
+    answers = iter([True, None, None, True, False])
+    pauses: list[float] = []
+    beats: list[bool] = []
+
+    class Shaky:
+        def renew(self) -> bool:
+            answer = next(answers)
+            if answer is None:
+                raise StorageUnavailable("away")
+            return answer
+
+    keeper = LeaseKeeper(Shaky(), 30.0, lambda: beats.append(keeper.held))  # type: ignore[arg-type]
+
+    def wait(pause: float) -> bool:
+        pauses.append(pause)
+        return False
+
+    monkeypatch.setattr(keeper._stop, "wait", wait)
+    keeper._keep()
+
+    assert pauses == [10.0, 10.0, 1.0, 1.0, 10.0]
+    assert beats == [True, True]
+    assert not keeper.held

@@ -159,8 +159,7 @@ def alone(workers: Workers, calibrator: str = "pooled") -> tuple[Any, ...]:
     return told(refit(one, calibrator))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("calibrator", ["pooled", "sir"])
+@pytest.mark.parametrize("calibrator", [pytest.param("pooled", marks=pytest.mark.slow), "sir"])
 def test_three_workers_make_the_maps_of_one(stored, workers, calibrator):
     """Again and again, from what the first remembers; and nothing of it is left in the store."""
     first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
@@ -232,12 +231,15 @@ def only_a_few(client: Any) -> None:
         put(client, hour, hour_table(hour, 300))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (version_of_a_model, "versions of the model score side by side"),
-        (another_model, "another model may score"),
+        pytest.param(
+            version_of_a_model,
+            "versions of the model score side by side",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(another_model, "another model may score", marks=pytest.mark.slow),
         (only_a_few, "300 campaigns are too few"),
     ],
 )
