@@ -266,10 +266,13 @@ class Together:
         return sha256(repr(needed).encode()).hexdigest()[:16]
 
 
-def _size(history: History) -> int:
+def _size(history: StoredHistory) -> int:
     """Campaigns of the newest hour that is over, about as many as there are."""
-    hour = int(history.as_of // 1) - 1
-    return sum(map(len, history.windows(hour, hour + 1)))
+    hour = int(history.as_of) - 1
+    # Nothing of the refit is done by this.
+    stored = replace(history.blocks.stored, reached=lambda _: None)
+    blocks = stored.between(hour, hour + 1)
+    return sum(len(table) for block in blocks for table in block.values())
 
 
 _BESIDES: Final = 0.4

@@ -327,9 +327,10 @@ def test_damaged_messages_leave_it_to_one(stored, workers, monkeypatch, caplog):
     expected, report = alone(workers), JointRefits.report
 
     def damaging(self, refit, step, place, parts):
-        report(self, refit, step, place, parts)
         if place and step == 5:
             stored.hset(joint_refit(refit, step), str(place), b"junk")
+        else:
+            report(self, refit, step, place, parts)
 
     monkeypatch.setattr(JointRefits, "report", damaging)
     with caplog.at_level(logging.INFO), workers.helping([helper]):
