@@ -8,7 +8,7 @@ own. What they report lives for minutes: a refit that one of them leaves begins 
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from threading import Event, Thread
@@ -104,7 +104,7 @@ class LeaseKeeper:
     refused by the store itself.
     """
 
-    def __init__(self, lease: Lease, life_seconds: float, beat: Callable[[], None]) -> None:
+    def __init__(self, lease: Lease, life_seconds: float, beat: Callable[[], object]) -> None:
         self._lease = lease
         self._beat = beat
         self._pause = life_seconds / 3
@@ -250,9 +250,9 @@ class JointRefits:
         self.forget(refit, last)
 
     @reaching_the_store()
-    def came(self) -> list[Member]:
-        """Who holds one of the places now."""
-        return [each for each in self._held(PLACES) if each.token]
+    def came(self, dead: Collection[Member] = ()) -> list[Member]:
+        """Who holds one of the places now, but for those who did when they died."""
+        return [each for each in self._held(PLACES) if each.token and each not in dead]
 
     @reaching_the_store()
     def gone(self, members: Iterable[Member]) -> list[Member]:

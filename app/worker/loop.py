@@ -126,7 +126,7 @@ class Worker:
             holder,
             lambda: self._lease.token,
             self._share,
-            self._fold_meanwhile,
+            self._fold_own_share,
         )
         self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
@@ -363,10 +363,6 @@ class Worker:
             self._watch_canaries()
             self._look_for_lost_names()
             self._beat()
-
-    def _fold_meanwhile(self) -> None:
-        """While it helps with a refit."""
-        self._fold_own_share()
 
     def _fold_own_share(self) -> bool:
         """Whether it was due."""

@@ -123,10 +123,9 @@ class Together:
     holder: str
     lease: Callable[[], LeaseToken]
     share: ShardShare
-    beat: Callable[[], None]
+    beat: Callable[[], object]
     worth_it: int = WORTH_IT
     stop: Event = field(default_factory=Event)
-    helped: int = 0
     _refits: JointRefits = field(init=False)
     _answered: str = ""
 
@@ -191,8 +190,10 @@ class Together:
     def _who_comes(self, call: Call) -> list[Member]:
         """Those who have come when all have, or when one has had time enough to."""
         others, begun = min(self.share.others(), len(PLACES)), monotonic()
+        # Who holds a place before there is a call has died with it.
+        dead = self._refits.came()
         self._refits.call(call)
-        while len(came := self._refits.came()) < others and monotonic() - begun < _CALL_SECONDS:
+        while len(came := self._refits.came(dead)) < others and monotonic() - begun < _CALL_SECONDS:
             sleep(_LONGEST_PAUSE)
         return came
 
@@ -237,7 +238,7 @@ class Together:
         except Exception as error:
             self._stop(call, error)
             raise
-        self.helped += 1
+        _log.info("helped with the refit of %s", call.target)
 
     def _members(self, call: Call) -> Sequence[Member]:
         """Those who have come, told by who called; none where it does not go on."""
@@ -276,7 +277,8 @@ def _size(history: StoredHistory) -> int:
 
 
 _BESIDES: Final = 0.4
-"""What the first does alone, such as the report, as a share of what all do together."""
+"""What the first does alone, such as the report, as a share of what all do together; about what
+`python -m benchmarks together` shows."""
 
 
 def shards_of_worker(place: int, count: int) -> range:

@@ -32,7 +32,7 @@ from app.storage.lease import (
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.loop import run_worker
 from app.worker.monitoring import RawWindow
-from app.worker.together import StorePeers, Together
+from app.worker.together import StorePeers, Together, shards_of_worker
 from calibrators import BinsTable, History
 from calibrators.bins.model_versions import named
 from calibrators.methods.refit import Fitted
@@ -160,16 +160,16 @@ def alone(workers: Workers, calibrator: str = "pooled") -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("calibrator", [pytest.param("pooled", marks=pytest.mark.slow), "sir"])
-def test_three_workers_make_the_maps_of_one(stored, workers, calibrator):
+def test_three_workers_make_the_maps_of_one(stored, workers, caplog, calibrator):
     """Again and again, from what the first remembers; and nothing of it is left in the store."""
     first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
     expected = alone(workers, calibrator)
 
-    with workers.helping(helpers):
+    with caplog.at_level(logging.INFO), workers.helping(helpers):
         assert told(refit(first, calibrator)) == expected
         assert told(refit(first, calibrator))[0] is not None
 
-    assert [helper.helped for helper in helpers] == [2, 2]
+    assert caplog.text.count("helped with the refit of click") == 4
     assert not stored.keys("sirocco:{maps}:joint_refit*")
     assert not stored.exists(*(lease(place) for place in PLACES))
 
@@ -208,6 +208,27 @@ def test_few_campaigns_are_left_to_one(redis_client, workers):
 
     assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
     assert not helper.help()
+
+
+def test_the_place_of_a_dead_one_is_not_waited_for(stored, workers, caplog):
+    """It holds its lease for some time still."""
+    first, helper = workers.worker("first"), workers.worker("second")
+    expected = alone(workers, "sir")
+    Lease(stored, PLACES[0], "dead", 600.0).acquire()
+
+    with caplog.at_level(logging.INFO), workers.helping([helper]):
+        assert told(refit(first, "sir")) == expected
+    assert "click is refitted by 2 workers" in caplog.text
+    assert "begins anew" not in caplog.text
+
+
+@pytest.mark.parametrize("count", range(1, SHARDS + 1))
+def test_every_shard_has_one_worker(count):
+    """In the order of the workers; the first has no more than any other."""
+    parts = [shards_of_worker(place, count) for place in range(count)]
+
+    assert [shard for part in parts for shard in part] == list(range(SHARDS))
+    assert len(parts[0]) <= min(map(len, parts[1:]), default=SHARDS)
 
 
 def test_only_what_is_stored_is_divided(workers):
@@ -253,7 +274,7 @@ def test_what_cannot_be_divided_is_fitted_by_one(stored, workers, caplog, change
         assert told(refit(first)) == expected
 
     assert f"{TARGET} is refitted by one worker: {reason}" in caplog.text
-    assert helper.helped == 0
+    assert "helped with" not in caplog.text
 
 
 def test_workers_with_other_settings_do_not_come(stored, workers, caplog):
