@@ -17,7 +17,13 @@ from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
 
 SHARDS, NEWEST, HOURS = 16, 60, 14
-CAMPAIGNS = 4100
+CAMPAIGNS, JOINED = 500, 400
+
+
+@pytest.fixture(autouse=True)
+def many_are_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refits are divided from fewer campaigns on: what follows does not depend on how many."""
+    monkeypatch.setattr("calibrators.pooled.method._JOINED", JOINED)
 
 
 @cache
@@ -33,6 +39,7 @@ def shards(kinds: int) -> tuple[HourTables, ...]:
         rows = np.repeat(numbers, rng.poisson(8.0, CAMPAIGNS))
         log_odds = np.round(np.clip(rng.normal(-2.0, 0.5, len(rows)), -2.9, -1.1), 2)
         own = (0.5 if kinds == 1 else 0.1) * np.sin(numbers)
+        own += 0.5 * slopes
         own += 1.5 * (numbers % 50 == 0) * (hour > HOURS // 2)
         own += 2.0 * (numbers % 11 == 3) * (hour == HOURS - 1)
         truth = (
@@ -84,7 +91,7 @@ def told(fitted: Fitted) -> dict[str, Any]:
 
 METHODS: dict[str, Method] = {
     "pooled": Pooled(hours=HOURS),
-    "groups": Pooled(hours=HOURS, groups=CampaignGroups(r"^(a..)[0-7]")),
+    "groups": Pooled(hours=HOURS, groups=CampaignGroups(r"^(a...)[0-7]")),
     "sir": make_method(
         "sir",
         hours=24,
@@ -98,21 +105,22 @@ METHODS: dict[str, Method] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds", "counts"),
+    ("name", "kinds", "counts", "found"),
     [
-        pytest.param("pooled", 1, [2], marks=pytest.mark.slow),
-        pytest.param("pooled", 2, [7], marks=pytest.mark.slow),
-        pytest.param("groups", 1, [2], marks=pytest.mark.slow),
-        ("sir", 1, [2, 7]),
+        pytest.param("pooled", 1, [2], {"jumps", "steps"}, marks=pytest.mark.slow),
+        pytest.param("pooled", 2, [7], {"jumps", "groups"}, marks=pytest.mark.slow),
+        pytest.param("groups", 1, [2], {"jumps", "steps", "groups"}, marks=pytest.mark.slow),
+        ("sir", 1, [2, 7], set()),
     ],
 )
 def test_two_and_seven_workers_make_the_maps_of_one(
-    name: str, kinds: int, counts: list[int]
+    name: str, kinds: int, counts: list[int], found: set[str]
 ) -> None:
     """The same bytes, with a trial, without and with a memory, of one kind of campaigns and of two;
     only the first has them."""
     method, blocks = METHODS[name], shards(kinds)
     expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
+    assert all(expected[0]["notes"][name] for name in found)
 
     for count in counts:
         first, *others = run_together(count, lambda peers: list(refits(method, blocks, peers)))
