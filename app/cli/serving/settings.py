@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from app.cli.console import messages
 from app.errors import CommandError
@@ -56,9 +56,6 @@ def listener(host: str, port: int, backlog: int) -> socket.socket:
     return socket.create_server((host, port), family=_family(host), backlog=backlog)
 
 
-_RESERVED: Final[list[socket.socket]] = []
-
-
 def free_port(host: str) -> int:
     """A port of `host` that nobody listens on. On Linux it is kept, for whoever is to listen there
     may take its time: it stays bound until we end, and the kernel gives it to nobody by chance."""
@@ -67,7 +64,7 @@ def free_port(host: str) -> int:
     probe.bind((host, 0))
     port: int = probe.getsockname()[1]
     if sys.platform == "linux":
-        _RESERVED.append(probe)
+        probe.detach()
     else:  # pragma: no cover
         probe.close()
     return port
