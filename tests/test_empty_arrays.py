@@ -21,7 +21,6 @@ import calibrators
 import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.bins import GRID
-from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.pooled.families import Deviations
@@ -105,7 +104,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "PostClickModel.fit": {"features": pccem.Features({"pages": NONE}, 0)},
     "calibrators.bins.codecs.sorted_rows": {"campaigns": ()},
     "calibrators.fields.columns.chosen": {"columns": {}},
-    "calibrators.fields.fit.fit_effects": {"window": FieldWindow(), "hours": range(0)},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
     "calibrators.maps.look_up.in_pieces": {"look_up": lambda rows, scores: scores},
     "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},

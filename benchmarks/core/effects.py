@@ -6,10 +6,11 @@ countries: `without` finds rows and probabilities, `strings` multiplies the odds
 of values say, `codes` by values that are coded already. An answer is the service's own code from
 the bytes of the request, in JSON, to those of the answer, without HTTP; `over plain` is its CPU by
 that of an answer that has neither fields nor an interval. The refit is of 20 fields of 1,000 values
-and 10,000 campaigns, 50,000 campaigns and values a field and hour, 48 hours: `read, s` is the
-reading of all hours, `warm read, s` that of the newest two, which is what a worker does, and
-`fit, s` the fit of the effects, which is run twice with the guard. `grown MB` is what the hours
-that were read hold. Seconds are CPU time.
+and 10,000 campaigns, each with five of
+them a field and about 100 impressions an hour, 48 hours: `read, s` is the
+reading of all hours but the newest, `warm read, s` that of the newest, which is what a worker does
+each hour, and `fits, s` the fits of the effects: with the guard there are two, without the newest
+hour and with it. `grown MB` is what the hours that were read hold. Seconds are CPU time.
 
     python -m benchmarks.core.effects [--quick]
 
@@ -18,7 +19,7 @@ that were read hold. Seconds are CPU time.
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
 from types import SimpleNamespace
@@ -43,13 +44,15 @@ from calibrators import Atlas
 from calibrators.bins.table import BinsTable, History
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
-from calibrators.fields.fit import fit_effects
+from calibrators.fields.fit import EffectsFit
 from calibrators.fields.sums import SEPARATOR, FieldTables
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.calibration_map import PLACES, Spreads
+from calibrators.samples import Floats, Integers
 
 VALUES = {"device": 4, "placement": 8, "country": 200}
 CAMPAIGNS, BATCH, SEED = 10_000, 100, 17
+RATE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,41 +144,75 @@ class _Serving:
     current: Snapshot
 
 
-def _hour(rng: np.random.Generator, fields: int, values: int, rows: int) -> FieldTables:
-    """One row for each of so many campaigns and values of each field."""
-    campaigns, found = campaign_names(CAMPAIGNS), {}
-    for number in range(fields):
-        keys = rng.choice(CAMPAIGNS * values, rows, replace=False)
-        names = [SEPARATOR.join((campaigns[key // values], f"v{key % values}")) for key in keys]
-        counts = rng.integers(1, 200, rows).astype(float)
-        columns = (rng.uniform(0.005, 0.02, rows), counts, rng.poisson(counts * 0.01).astype(float))
-        found[f"f{number}"] = BinsTable.from_columns(names, np.arange(rows), *columns)
-    return FieldTables({}, {}, found)
+@dataclass(frozen=True, eq=False)
+class _Field:
+    """A field of which each campaign has some values: the names of its rows, and their shares of
+    the campaign's impressions and of its positives, (c, v) each."""
+
+    names: list[str]
+    impressions: Floats
+    positives: Floats
+
+    @classmethod
+    def drawn(cls, rng: np.random.Generator, values: int, each: int) -> "_Field":
+        """Values have effects with a deviation of .2."""
+        chosen = rng.integers(values // each, size=(CAMPAIGNS, each)) * each + np.arange(each)
+        names = [
+            SEPARATOR.join((campaign, f"v{value}"))
+            for campaign, row in zip(campaign_names(CAMPAIGNS), chosen.tolist(), strict=True)
+            for value in row
+        ]
+        shares = rng.dirichlet(np.ones(each), CAMPAIGNS)
+        moved = shares * np.exp(rng.normal(0, 0.2, values))[chosen]
+        return cls(names, shares, moved / moved.sum(axis=1, keepdims=True))
+
+    def hour(self, rng: np.random.Generator, counts: Floats, found: Integers) -> BinsTable:
+        """Of so many impressions and positives of each campaign, (c,)."""
+        impressions = (counts[:, None] * self.impressions).ravel()
+        positives = rng.multinomial(found, self.positives).ravel()
+        counted = (np.maximum(impressions, positives), positives.astype(np.float64))
+        rates: Floats = np.full(len(self.names), RATE)
+        return BinsTable.from_columns(self.names, np.arange(len(self.names)), rates, *counted)
 
 
-def refit(fields: int = 20, values: int = 1000, rows: int = 50_000, hours: int = 48) -> Table:
-    """Seconds and memory of the reading of the hours and of the fit."""
+def _hours(fields: int, values: int, each: int) -> Iterator[FieldTables]:
+    """Of one hour after the other."""
     rng = np.random.default_rng(SEED)
-    tables = _hour(rng, fields, values, rows)
-    history = History(float(hours), [], lambda hour: tables)
-    release_free_memory()
-    resident, window = resident_bytes(), FieldWindow()
-    row: dict[str, Cell] = {}
+    drawn = {f"f{number}": _Field.drawn(rng, values, each) for number in range(fields)}
+    counts = rng.lognormal(np.log(100.0), 1.0, CAMPAIGNS)
+    while True:
+        found = rng.poisson(counts * RATE)
+        hour = {name: field.hour(rng, counts, found) for name, field in drawn.items()}
+        yield FieldTables({}, {}, hour)
 
-    def timed(name: str, begun: float) -> None:
-        row[name] = process_time() - begun
 
+def refit(fields: int = 20, values: int = 1000, each: int = 5, hours: int = 48) -> Table:
+    """Seconds and memory of the reading of the hours and of the fits."""
+    window, drawn, taken, grown = FieldWindow(), _hours(fields, values, each), [0.0], 0
+    for hour in range(hours):
+        tables = {hour: next(drawn)}
+        release_free_memory()
+        resident, begun = resident_bytes(), process_time()
+        window.read(History(hour + 1.0, [], tables.__getitem__), range(hour + 1))
+        taken.append(process_time() - begun)
+        grown += resident_bytes() - resident
     begun = process_time()
-    window.read(history, range(hours - 1))
-    timed("read, s", begun)
-    begun = process_time()
-    window.read(history, range(hours))
-    timed("warm read, s", begun)
-    row["grown MB"] = (resident_bytes() - resident) / 1e6
-    begun = process_time()
-    fit_effects(window, range(hours), np.arange(hours, 0.0, -1) - 0.5, np.ones(hours))
-    timed("fit, s", begun)
+    _fit_twice(window, hours)
+    row: dict[str, Cell] = {
+        "read, s": sum(taken),
+        "warm read, s": taken[-1],
+        "grown MB": grown / 1e6,
+        "fits, s": process_time() - begun,
+    }
     return {f"{fields} fields of {values:,} values": row}
+
+
+def _fit_twice(window: FieldWindow, hours: int) -> None:
+    """Without the newest hour, as the guard tries it, and with it."""
+    ages, counted = np.arange(hours, 0.0, -1) - 0.5, np.ones(hours)
+    fit = EffectsFit(window, range(hours))
+    assert fit.fit(ages, np.where(ages > 1, counted, 0.0)).effects
+    assert fit.fit(ages, counted).effects
 
 
 if __name__ == "__main__":

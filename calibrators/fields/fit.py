@@ -16,7 +16,7 @@ fields are fitted jointly by backfitting (Breiman and Friedman, JASA 80, 1985).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, log, sqrt
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -31,13 +31,18 @@ SUPPORT: Final = 6.0
 more than the logarithm of how many are tried."""
 
 HALF_LIVES: Final = (12.0, 48.0, 1e4)
-PSEUDO_COUNTS: Final = (np.inf, *(4.0**power for power in range(6, -1, -1)))
+PSEUDO_COUNTS: Final = tuple(4.0**power for power in range(6, -1, -1))
 _BOUND: Final = log(8.0)
 """No effect exceeds this log ratio, up or down."""
 
-_SWEEPS: Final = 5
-_CHOOSING: Final = (1, 3)
-"""Sweeps in which pseudo-counts are chosen."""
+_FIRST_SWEEPS: Final[tuple[bool, ...]] = (True, False, True, False)
+_LATER_SWEEPS: Final[tuple[bool, ...]] = (True, False)
+"""Whether pseudo-counts are chosen in a sweep; each leaves a fifth to a third of what the one
+before left of the distance to where sweeps end."""
+
+_WORSE: Final = 2
+"""So many pseudo-counts in a row, each of larger effects than the last, that predict worse than the
+best before them end the search: gains have one peak, but for chance."""
 
 _OF_CAMPAIGN, _OF_CAMPAIGN_HOUR, _OF_HOUR = 4.0, 20.0, 50.0
 """Pseudo-counts, in positives, of the levels that the effects are told from."""
@@ -50,109 +55,94 @@ _AT_ONCE: Final = 512
 """Rows of which gains are worked out at once: what that takes stays in the processor's cache."""
 
 
-@dataclass(slots=True, eq=False)
-class _Term:
-    """Ratios of the values of a field, or of rows of a pair or of campaigns.
+class _Foreseen(NamedTuple):
+    """Of rows and hours that hold something and have a past, (n,): what was predicted without
+    effects, and the sums of what was before; observed positives, where there were any, and where
+    that was."""
 
-    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs, and
-        keys, (n,), to which place of a table by ratio and hour.
-    observed : (size, h). ratios, pseudo_count, half_life, evidence : what was fitted; the last is
-        the observed positives, weighted, (size,).
-    """
-
-    rows: TermRows
-    codes: Integers
-    keys: Integers
-    names: Sequence[str]
+    expected: Floats
+    past_observed: Floats
+    past_expected: Floats
     observed: Floats
-    ratios: Floats
-    evidence: Floats
-    pseudo_count: float = np.inf
-    half_life: float = HALF_LIVES[-1]
+    some: Integers
 
     @classmethod
-    def of(cls, rows: TermRows, codes: Integers, names: Sequence[str], counted: Floats) -> "_Term":
-        keys = rows.keys(codes, len(counted))
-        observed = _by_hour(keys, rows.observed, len(names), len(counted)) * counted
-        return cls(rows, codes, keys, names, observed, np.ones(len(names)), np.zeros(len(names)))
+    def of(cls, observed: Floats, expected: Floats, left: Floats) -> "_Foreseen":
+        past_y, past_e = (_past(column, left) for column in (observed, expected))
+        # What has no past is predicted as without effects, and gains nothing.
+        seen = ((observed > 0) | (expected > 0)) & ((past_y > 0) | (past_e > 0))
+        y, some = observed[seen], np.flatnonzero(observed[seen])
+        return cls(expected[seen], past_y[seen], past_e[seen], y[some], some)
 
-    def fit(self, expected: Floats, ages: Floats, counted: Floats, choose: bool) -> None:
-        """From what is predicted without this term, (n,) by row and hour."""
-        predicted = _by_hour(self.keys, expected, len(self.names), len(ages)) * counted
-        some = np.nonzero(self.observed)
-        most, observed = np.exp(_BOUND) * predicted[some], self.observed.copy()
-        observed[some] = np.minimum(observed[some], most + 3 * np.sqrt(most) + 3)
-        if choose:
-            self.half_life, self.pseudo_count = _chosen(observed, predicted, ages)
-        weights = np.exp2(-ages / self.half_life)
-        y, e = observed @ weights, predicted @ weights
-        self.evidence = y
-        found = _ratios(y, e, self.pseudo_count)
-        # Centred, so that the levels stay where they are; none stays exactly none.
-        centred = not self.is_none and e.sum() > 0
-        self.ratios = found * (e.sum() / (e @ found)) if centred else np.ones_like(found)
+    def gain(self, pseudo_count: float) -> float:
+        """Of predicting each hour from those before it, over no effects, in nats."""
+        ratios = _ratios(self.past_observed, self.past_expected, pseudo_count)
+        # Not by @: of 10,000 numbers or more BLAS starts threads, which cost more than the sum.
+        gained = (self.observed * np.log(ratios[self.some])).sum()
+        ratios -= 1.0
+        ratios *= self.expected
+        return float(gained - ratios.sum())
+
+
+class _Choice(NamedTuple):
+    gain: float = 0.0
+    half_life: float = HALF_LIVES[-1]
+    pseudo_count: float = np.inf
 
     @property
     def is_none(self) -> bool:
         return not isfinite(self.pseudo_count)
 
-    def table(self, scatter: float, names: Sequence[str]) -> EffectTable:
-        """Effects in log-odds of those of the names that are not none; a name without one is. With
-        probabilities that are not small a ratio of rates is one of more in odds."""
-        chosen = dict.fromkeys(names, 0.0)
-        deviations: dict[str, float] = {}
-        if not self.is_none:
-            found = np.log(self.ratios) / scatter
-            sds = 1 / np.sqrt(self.pseudo_count + self.evidence) / scatter
-            for place in self._kept(chosen, found):
-                chosen[self.names[place]] = min(max(float(found[place]), -9.0), 9.0)
-                deviations[self.names[place]] = float(sds[place])
-        return EffectTable.of(chosen, deviations)
 
-    def _kept(self, names: Mapping[str, float], effects: Floats) -> Iterable[int]:
-        """The places of these names, and of what is not none, or known to be next to none."""
-        material = (np.abs(effects) > _NONE) | (self.evidence >= self.pseudo_count)
-        if not names:
-            return np.flatnonzero(material).tolist()
-        return [k for k, name in enumerate(self.names) if material[k] or name in names]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """For what predicts each hour best: observed and expected positives, (n, h), and ages, (h,)."""
 
-    def notes(self) -> dict[str, Any]:
-        kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
-        values = len(self.names) - (OTHER in self.names)
-        return {"values": values, "sd": 1 / sqrt(self.pseudo_count), "kept": kept}
+    observed: Floats
+    expected: Floats
+    ages: Floats
 
+    def best(self, known: _Choice) -> _Choice:
+        """None, unless another is better by `SUPPORT`; what was known to be better is looked for
+        nearby only."""
+        found = self._from_none(HALF_LIVES[-1]) if known.is_none else self._near(known)
+        # What the whole past shows no trace of, a part of it is not asked for.
+        if known.is_none and found.gain > 0:
+            shorter = map(self._from_none, HALF_LIVES[:-1])
+            found = max(*shorter, found, key=lambda choice: choice.gain)
+        return found if found.gain >= SUPPORT else _Choice()
 
-def _chosen(observed: Floats, expected: Floats, ages: Floats) -> tuple[float, float]:
-    gains = np.zeros((len(HALF_LIVES), len(PSEUDO_COUNTS)))
-    gains[-1] = _gains(observed, expected, ages, HALF_LIVES[-1])
-    # What the whole past shows no trace of, a part of it is not asked for.
-    for row in range(len(HALF_LIVES) - 1) if gains[-1].argmax() else ():
-        gains[row] = _gains(observed, expected, ages, HALF_LIVES[row])
-    row, column = divmod(int(gains.argmax()), len(PSEUDO_COUNTS))
-    if gains[row, column] < SUPPORT:
-        return HALF_LIVES[-1], np.inf
-    return HALF_LIVES[row], PSEUDO_COUNTS[column]
+    def _from_none(self, half_life: float) -> _Choice:
+        """From no effects to ever larger ones, as long as that helps."""
+        foreseen = self._foreseen(half_life)
+        best, worse = _Choice(0.0, half_life), 0
+        for count in PSEUDO_COUNTS:
+            gain = sum(part.gain(count) for part in foreseen)
+            better = gain > best.gain
+            best, worse = (_Choice(gain, half_life, count), 0) if better else (best, worse + 1)
+            if worse == _WORSE:
+                break
+        return best
 
+    def _near(self, known: _Choice) -> _Choice:
+        """From there uphill."""
+        foreseen, gains = self._foreseen(known.half_life), dict[int, float]()
 
-def _gains(observed: Floats, expected: Floats, ages: Floats, half_life: float) -> Floats:
-    """Of each pseudo-count, (k,), predicting every hour from those before it, over no effects."""
-    left = np.exp2(np.diff(ages, prepend=ages[:1]) / half_life)
-    found = np.zeros(len(PSEUDO_COUNTS))
-    for first in range(0, len(observed), _AT_ONCE):
-        part = slice(first, first + _AT_ONCE)
-        found += _gains_of_rows(observed[part], expected[part], left)
-    return found
+        def gain(place: int) -> float:
+            if place not in gains:
+                gains[place] = sum(part.gain(PSEUDO_COUNTS[place]) for part in foreseen)
+            return gains[place]
 
+        best, last = PSEUDO_COUNTS.index(known.pseudo_count), -1
+        while best != last:
+            last = best
+            best = max(range(len(PSEUDO_COUNTS))[max(best - 1, 0) : best + 2], key=gain)
+        return _Choice(gain(best), known.half_life, PSEUDO_COUNTS[best])
 
-def _gains_of_rows(observed: Floats, expected: Floats, left: Floats) -> Floats:
-    past_y, past_e = (_past(column, left) for column in (observed, expected))
-    # What has no past is predicted as without effects, and gains nothing.
-    seen = ((observed > 0) | (expected > 0)) & ((past_y > 0) | (past_e > 0))
-    y, e, past_y, past_e = (column[seen] for column in (observed, expected, past_y, past_e))
-    some = np.flatnonzero(y)
-    every = (_ratios(past_y, past_e, count) for count in PSEUDO_COUNTS)
-    # Not by @: of 10,000 numbers or more BLAS starts threads, which cost more than the sum.
-    return np.array([(y[some] * np.log(r[some])).sum() - (e * (r - 1)).sum() for r in every])
+    def _foreseen(self, half_life: float) -> Sequence[_Foreseen]:
+        left = np.exp2(np.diff(self.ages, prepend=self.ages[:1]) / half_life)
+        parts = [slice(first, first + _AT_ONCE) for first in range(0, len(self.observed), _AT_ONCE)]
+        return [_Foreseen.of(self.observed[part], self.expected[part], left) for part in parts]
 
 
 def _past(values: Floats, left: Floats) -> Floats:
@@ -167,10 +157,9 @@ def _past(values: Floats, left: Floats) -> Floats:
 
 
 def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
-    if not np.isfinite(pseudo_count):
-        return np.ones_like(observed)
-    found = (pseudo_count + observed) / (pseudo_count + expected)
-    return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND))
+    found = pseudo_count + observed
+    found /= pseudo_count + expected
+    return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND), out=found)
 
 
 def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
@@ -178,9 +167,86 @@ def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
     return sum_at(keys, values, size * hours).reshape(size, hours)
 
 
-def _of_each(rows: TermRows, counted: Floats) -> _Term:
+@dataclass(slots=True, eq=False)
+class _Term:
+    """Ratios of the values of a field, or of rows of a pair or of campaigns.
+
+    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs, and
+        keys, (n,), to which place of a table by ratio and hour.
+    held : observed positives, (size, h). ratios, choice, evidence : what was fitted; the last is
+        the observed positives, weighted, (size,).
+    """
+
+    rows: TermRows
+    codes: Integers
+    keys: Integers
+    names: Sequence[str]
+    held: Floats
+    ratios: Floats
+    evidence: Floats
+    choice: _Choice
+
+    @classmethod
+    def of(cls, rows: TermRows, codes: Integers, names: Sequence[str], hours: int) -> "_Term":
+        keys = rows.keys(codes, hours)
+        held = _by_hour(keys, rows.observed, len(names), hours)
+        none = np.ones(len(names)), np.zeros(len(names)), _Choice()
+        return cls(rows, codes, keys, names, held, *none)
+
+    def fit(self, expected: Floats, ages: Floats, counted: Floats, known: _Choice | None) -> None:
+        """From what is predicted without this term, (n,) by row and hour; the choice stays unless
+        one is `known` to begin at."""
+        predicted = _by_hour(self.keys, expected, len(self.names), len(ages)) * counted
+        observed = self.held * counted
+        some = np.nonzero(observed)
+        most = np.exp(_BOUND) * predicted[some]
+        observed[some] = np.minimum(observed[some], most + 3 * np.sqrt(most) + 3)
+        if known is not None:
+            self.choice = _Search(observed, predicted, ages).best(known)
+        if self.is_none:
+            self.ratios = np.ones(len(self.names))
+            return
+        weights = np.exp2(-ages / self.choice.half_life)
+        y, e = observed @ weights, predicted @ weights
+        self.evidence = y
+        found = _ratios(y, e, self.choice.pseudo_count)
+        # Centred, so that the levels stay where they are; what has no evidence is none.
+        centre = e.sum() / (e @ found) if e.sum() > 0 else 1.0
+        self.ratios = np.where((y > 0) | (e > 0), found * centre, 1.0)
+
+    @property
+    def is_none(self) -> bool:
+        return self.choice.is_none
+
+    def table(self, scatter: float, names: Sequence[str]) -> EffectTable:
+        """Effects in log-odds of those of the names that are not none; a name without one is. With
+        probabilities that are not small a ratio of rates is one of more in odds."""
+        chosen = dict.fromkeys(names, 0.0)
+        deviations: dict[str, float] = {}
+        if not self.is_none:
+            found = np.log(self.ratios) / scatter
+            sds = 1 / np.sqrt(self.choice.pseudo_count + self.evidence) / scatter
+            for place in self._kept(chosen, found):
+                chosen[self.names[place]] = min(max(float(found[place]), -9.0), 9.0)
+                deviations[self.names[place]] = float(sds[place])
+        return EffectTable.of(chosen, deviations)
+
+    def _kept(self, names: Mapping[str, float], effects: Floats) -> Iterable[int]:
+        """The places of these names, and of what is not none, or known to be next to none."""
+        material = (np.abs(effects) > _NONE) | (self.evidence >= self.choice.pseudo_count)
+        if not names:
+            return np.flatnonzero(material).tolist()
+        return [k for k, name in enumerate(self.names) if material[k] or name in names]
+
+    def notes(self) -> dict[str, Any]:
+        kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
+        values = len(self.names) - (OTHER in self.names)
+        return {"values": values, "sd": 1 / sqrt(self.choice.pseudo_count), "kept": kept}
+
+
+def _of_each(rows: TermRows, hours: int) -> _Term:
     """A ratio for each row."""
-    return _Term.of(rows, np.arange(len(rows.labels)), rows.labels, counted)
+    return _Term.of(rows, np.arange(len(rows.labels)), rows.labels, hours)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,15 +271,10 @@ class FittedEffects:
         return np.pad(found, ((0, 0), (0, late)), constant_values=1.0) if late else found
 
 
-def fit_effects(window: FieldWindow, hours: range, ages: Floats, counted: Floats) -> FittedEffects:
-    """The effects that the hours support; their ages at the middle, (h,), and what they count,
-    (h,): 0 of an outage."""
-    return _Fit(window, hours, ages, counted).run()
+class EffectsFit:
+    """Fits the effects that hours of a window support; each fit begins where the last one ended."""
 
-
-class _Fit:
-    def __init__(self, window: FieldWindow, hours: range, ages: Floats, counted: Floats) -> None:
-        self._ages, self._counted = ages, counted
+    def __init__(self, window: FieldWindow, hours: range) -> None:
         self._campaigns: dict[str, int] = {}
         sums = [window.hours[hour] for hour in hours]
         fields = list(dict.fromkeys(name for hour in sums for name in hour.campaigns))
@@ -226,39 +287,57 @@ class _Fit:
             firsts, seconds = ends or (self._campaigns, self._values[name])
             rows[name] = TermRows.of(window.numbers.get(name, {}), held, firsts, seconds)
         self._fields = {
-            name: _Term.of(rows[name], rows[name].seconds, list(self._values[name]), counted)
+            name: _Term.of(rows[name], rows[name].seconds, list(self._values[name]), len(hours))
             for name in fields
         }
-        self._pairs = {name: _of_each(rows[name], counted) for name in pairs}
-        self._scatter = float(np.mean([hour.scatter for hour in sums])) if sums else 1.0
-        shape = (len(self._campaigns), len(ages))
+        self._pairs = {name: _of_each(rows[name], len(hours)) for name in pairs}
+        self._deviating: dict[str, _Term] = {}
+        self._scatters = np.array([hour.scatter for hour in sums])
+        self._ages = self._counted = np.ones(len(hours))
+        self._sweeps = _FIRST_SWEEPS
+        shape = (len(self._campaigns), len(hours))
         self._means = {name: np.ones(shape) for name in fields}
         self._product = np.ones(shape)
         self._levels = np.ones(shape)
         self._totals = np.zeros((2, *shape))
         # Where each row and hour of a field stands in a table by campaign and hour, and what the
         # field expects in it.
-        self._keys = {name: each.keys(each.firsts, len(ages)) for name, each in rows.items()}
+        self._keys = {name: each.keys(each.firsts, len(hours)) for name, each in rows.items()}
         self._expected: dict[str, Floats] = {}
         for name, term in self._fields.items():
             self._expected[name] = self._by_campaign(name, term.rows.expected)
+            # A field of which rows were left out has less of a campaign; not the most of either,
+            # for that one would be the luckiest of all fields.
             found = (self._expected[name], self._by_campaign(name, term.rows.observed))
-            # A field of which rows were left out has less of a campaign.
-            self._totals = np.maximum(self._totals, found)
+            self._totals = np.where(found[0] > self._totals[0], found, self._totals)
 
     def _by_campaign(self, name: str, values: Floats) -> Floats:
-        return _by_hour(self._keys[name], values, len(self._campaigns), len(self._ages))
+        return _by_hour(self._keys[name], values, len(self._campaigns), self._product.shape[1])
 
-    def run(self) -> FittedEffects:
-        for sweep in range(_SWEEPS):
+    def fit(self, ages: Floats, counted: Floats) -> FittedEffects:
+        """With the hours' ages at the middle, (h,), and what they count, (h,): 0 of an outage, and
+        of the newest where the fit is not to know it."""
+        self._ages, self._counted = ages, counted
+        for name in self._deviating:
+            self._average(name, self._fields[name].ratios)
+        for choose in self._sweeps:
             self._level()
             for name, term in self._fields.items():
-                term.fit(self._without(name), self._ages, self._counted, sweep in _CHOOSING)
-                self._average(name, term.ratios[term.codes])
-        deviations = self._deviations()
+                self._sweep(name, term, choose)
+        self._sweeps = _LATER_SWEEPS
+        self._deviating = self._deviations()
         for name, term in self._pairs.items():
-            term.fit(self._of_pair(name), self._ages, self._counted, True)
-        return self._found(deviations)
+            term.fit(self._of_pair(name), self._ages, self._counted, _Choice())
+        return self._found(self._deviating)
+
+    def _sweep(self, name: str, term: _Term, choose: bool) -> None:
+        before = term.is_none
+        if before and not choose:
+            return
+        known = _Choice() if choose else None
+        term.fit(self._without(name), self._ages, self._counted, known)
+        if not (before and term.is_none):
+            self._average(name, term.ratios)
 
     def _level(self) -> None:
         """Levels of campaigns and hours, under the effects so far."""
@@ -277,13 +356,13 @@ class _Fit:
         found: Floats = self._fields[name].rows.expected * factors.take(self._keys[name])
         return found
 
-    def _average(self, name: str, ratios: Floats) -> None:
-        """The mean of the rows' ratios, (r,), in each campaign and hour."""
+    def _average(self, name: str, ratios: Floats, own: Floats | None = None) -> None:
+        """The mean of the values' ratios, (v,), times the rows' own, (r,), in each campaign and
+        hour."""
         rows = self._fields[name].rows
-        moved, whole = (
-            self._by_campaign(name, rows.expected * ratios[rows.rows]),
-            self._expected[name],
-        )
+        of_rows = ratios[rows.seconds] if own is None else ratios[rows.seconds] * own
+        moved = self._by_campaign(name, rows.expected * of_rows[rows.rows])
+        whole = self._expected[name]
         mean = np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
         self._product *= mean / self._means[name]
         self._means[name] = mean
@@ -293,15 +372,18 @@ class _Fit:
         found = {}
         for name, term in self._fields.items():
             rows = term.rows
-            own = _of_each(rows, self._counted)
+            own = _of_each(rows, len(self._ages))
             without = self._without(name) * term.ratios[rows.seconds[rows.rows]]
             # The rest of the campaigns deviate from nothing.
             rest = rows.firsts == self._campaigns.get("", -1)
-            own.observed[rest] = 0.0
-            own.fit(np.where(rest[rows.rows], 0.0, without), self._ages, self._counted, True)
+            own.held[rest] = 0.0
+            # Ten times as many ratios as values: what was found is not looked for everywhere again.
+            earlier = self._deviating.get(name)
+            known = _Choice() if earlier is None else earlier.choice
+            own.fit(np.where(rest[rows.rows], 0.0, without), self._ages, self._counted, known)
             if not own.is_none:
                 found[name] = own
-                self._average(name, term.ratios[rows.seconds] * own.ratios)
+                self._average(name, term.ratios, own.ratios)
         return found
 
     def _of_pair(self, name: str) -> Floats:
@@ -330,16 +412,17 @@ class _Fit:
         notes |= {f"campaign*{name}": term.notes() for name, term in deviations.items()}
         fitted = [*terms.values(), *deviations.values()]
         effects = None if all(term.is_none for term in fitted) else self._effects(deviations)
-        return FittedEffects(effects, self._campaigns, self._product, notes)
+        return FittedEffects(effects, self._campaigns, self._product.copy(), notes)
 
     def _effects(self, deviations: Mapping[str, _Term]) -> FieldEffects:
+        scatter = float(self._scatters[self._counted > 0].mean())
         pairs = {name: term for name, term in self._pairs.items() if not term.is_none}
         named = {end for name in pairs for end in pair_ends(name)} | set(deviations)
         return FieldEffects(
             {
-                name: term.table(self._scatter, term.names if name in named else (OTHER,))
+                name: term.table(scatter, term.names if name in named else (OTHER,))
                 for name, term in self._fields.items()
             },
-            {name: term.table(self._scatter, ()) for name, term in pairs.items()},
-            {name: term.table(self._scatter, ()) for name, term in deviations.items()},
+            {name: term.table(scatter, ()) for name, term in pairs.items()},
+            {name: term.table(scatter, ()) for name, term in deviations.items()},
         )

@@ -43,18 +43,18 @@ class BoundedRows:
     whole whatever was merged with what before (a bottom-k sample: Cohen and Kaplan, PODC 2007).
 
     most : rows that are kept besides those for the rest.
-    rest : the row that takes what a row held, by its name; that of such a row is itself.
+    rest : the rows that take what rows held, by their names; that of such a row is itself.
     """
 
     most: int
-    rest: Callable[[str], str]
+    rest: Callable[[Sequence[str]], Sequence[str]]
 
     def of(self, table: BinsTable) -> BinsTable:
         """The table with that many rows at most."""
         if len(table) <= self.most:
             return table
         names = list(table.campaigns)
-        rests = list(map(self.rest, names))
+        rests = self.rest(names)
         own = [
             place
             for place, (name, rest) in enumerate(zip(names, rests, strict=True))
@@ -75,21 +75,21 @@ def _by_hash(names: Sequence[str]) -> Integers:
     return np.lexsort((second, first))
 
 
-def _no_value(row: str) -> str:
-    return OTHER
+def _no_value(rows: Sequence[str]) -> Sequence[str]:
+    return [OTHER] * len(rows)
 
 
-def _no_values(row: str) -> str:
-    return SEPARATOR
+def _no_values(rows: Sequence[str]) -> Sequence[str]:
+    return [SEPARATOR] * len(rows)
 
 
-def value_alone(row: str) -> str:
-    """The row for the rest of the campaigns that takes one of a campaign and value."""
-    return SEPARATOR + row_ends(row)[1]
+def values_alone(rows: Sequence[str]) -> Sequence[str]:
+    """The rows for the rest of the campaigns that take those of campaigns and values."""
+    return [SEPARATOR + row.rpartition(SEPARATOR)[2] for row in rows]
 
 
-def _rest_of_values(row: str) -> str:
-    return SEPARATOR if row.startswith(SEPARATOR) else row
+def _rest_of_values(rows: Sequence[str]) -> Sequence[str]:
+    return [SEPARATOR if row.startswith(SEPARATOR) else row for row in rows]
 
 
 class FieldColumn(NamedTuple):
@@ -199,7 +199,7 @@ class FieldTables:
         """The same with as many rows as are kept."""
         values = BoundedRows(MOST_VALUES, _no_value)
         pairs = BoundedRows(MOST_PAIRS, _no_values)
-        campaigns = BoundedRows(MOST_CAMPAIGN_VALUES, value_alone)
+        campaigns = BoundedRows(MOST_CAMPAIGN_VALUES, values_alone)
         # Rows for the rest of campaigns, one for each value, are as many as there are values.
         rest = BoundedRows(MOST_VALUES, _rest_of_values)
         return type(self)(

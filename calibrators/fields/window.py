@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from calibrators.bins.table import BinsTable, History, TablesByField
-from calibrators.fields.sums import OTHER, BoundedRows, row_ends, value_alone
+from calibrators.fields.sums import OTHER, BoundedRows, row_ends, values_alone
 from calibrators.samples import Floats, Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
@@ -74,7 +74,7 @@ class FieldWindow:
         totals = _totals(tables)
         if known is not None and known.totals == totals:
             return known
-        most = BoundedRows(MOST_ROWS // max(len(tables.campaigns), 1), value_alone)
+        most = BoundedRows(MOST_ROWS // max(len(tables.campaigns), 1), values_alone)
         campaigns = {
             name: self._rows(name, most.of(table)) for name, table in tables.campaigns.items()
         }

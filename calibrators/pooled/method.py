@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from calibrators.bins.table import History
-from calibrators.fields.fit import FittedEffects, fit_effects
+from calibrators.fields.fit import EffectsFit, FittedEffects
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import PLACES, Spreads
@@ -88,7 +88,7 @@ class Pooled:
         window = (memory and memory.fields) or FieldWindow()
         hours = range(history.newest + 1 - self.hours, history.newest + 1)
         window.read(history, hours)
-        return _Fields(window, hours)
+        return _Fields(window, EffectsFit(window, hours))
 
 
 _JOINED = 4096
@@ -110,16 +110,17 @@ def _divisible(window: Window) -> int:
 
 
 class _Fields(NamedTuple):
-    """What is known of the fields in the hours of a refit."""
+    """What is known of the fields in the hours of a refit, and the fit of their effects."""
 
     window: FieldWindow
-    hours: range
+    effects: EffectsFit
 
-    def fit(self, blocks: Sequence[CampaignHours], ages: Floats) -> FittedEffects:
-        """The effects that the first hours support; the campaigns' show which are an outage."""
-        counted = CountedHours.of(blocks, np.maximum(ages, 0.0))
-        weights = np.pad(counted.counted * 1.0, (0, len(ages) - len(counted.counted)))
-        return fit_effects(self.window, self.hours[: len(ages)], ages, weights)
+    def fit(self, blocks: Sequence[CampaignHours], ages: Floats, hours: int) -> FittedEffects:
+        """The effects that the first of so many hours support, those that have an age; the
+        campaigns' show which are an outage."""
+        counted = CountedHours.of(blocks, np.maximum(ages, 0.0)).counted
+        weights = np.pad(counted * 1.0, (0, hours - len(counted)))
+        return self.effects.fit(np.pad(ages, (0, hours - len(ages)), mode="edge"), weights)
 
 
 class _Refit:
@@ -214,7 +215,7 @@ class _Refit:
         """The same hours, freed of what the effects of fields did in each, and the effects."""
         if self._fields is None:
             return blocks, None
-        found = self._fields.fit(blocks, ages)
+        found = self._fields.fit(blocks, ages, len(self._ages))
         sizes = np.cumsum([len(block.expected) for block in blocks])
         means = np.split(found.means_of(self._campaigns, len(ages)), sizes[:-1])
         freed = [
@@ -241,8 +242,9 @@ class _Refit:
     def _fitted(self, jumps: int) -> Fitted:
         curves = [served_curves(self._shape, block) for block in self._shape.blocks]
         hours = self._hours(curves)
-        levels, effects = self._levels(hours, self._ages)
+        # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
+        levels, effects = self._levels(hours, self._ages)
         campaigns = CampaignDeviations.of(self._shape, self._peers)
         served = self._served(campaigns.names, np.vstack(curves))
         levels = levels.of_all(self._peers)

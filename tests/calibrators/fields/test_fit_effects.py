@@ -8,6 +8,7 @@ from calibrators import Atlas, BinsTable
 from calibrators.bins.table import History
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
+from calibrators.fields.fit import EffectsFit
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 from calibrators.guard import guard
@@ -152,3 +153,55 @@ def test_an_effect_that_goes_in_steps_is_as_uncertain_as_the_least_certain() -> 
     now = FieldEffects({"device": EffectTable.of({"": 0.0, "web": 0.1}, {"": 0.4, "web": 0.02})})
     found = now.stepped(before, 3.0).variances("", {"device": ["ios", "web"]}, 2)
     assert found == pytest.approx([0.16, 0.0004])
+
+
+def window_of(history: History) -> FieldWindow:
+    window = FieldWindow()
+    window.read(history, range(HOURS))
+    return window
+
+
+AGES = np.arange(HOURS, 0.0, -1) - 0.5
+ALL, ALL_BUT_THE_NEWEST = np.ones(HOURS), np.append(np.ones(HOURS - 1), 0.0)
+
+
+def test_an_hour_that_does_not_count_is_as_one_that_is_not_there() -> None:
+    """Even where it is the first with a value: of that nothing is known then."""
+    history = history_of(EFFECTS)
+    assert history.fields is not None
+    tables = {hour: history.fields(hour) for hour in range(HOURS)}
+    tables[HOURS - 1] = FieldTables.from_events(
+        FieldColumn(CAMPAIGNS, np.zeros(9, np.int64)),
+        {"device": FieldColumn(("tv",), np.zeros(9, np.int64))},
+        (),
+        (np.full(9, 0.1), np.ones(9), np.ones(9)),
+    )
+    window = window_of(History(history.as_of, [], tables.__getitem__))
+
+    found = EffectsFit(window, range(HOURS)).fit(AGES, ALL_BUT_THE_NEWEST).effects
+    expected = EffectsFit(window, range(HOURS - 1)).fit(AGES[:-1], ALL[:-1]).effects
+
+    assert found is not None
+    assert expected is not None
+    for name in (*DEVICES, "tv"):
+        ratios = [each.odds_ratios("c5", {"device": name}, 1) for each in (found, expected)]
+        assert ratios[0] == pytest.approx(ratios[1], rel=1e-12), name
+
+
+def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does() -> None:
+    window = window_of(history_of(EFFECTS))
+    begun = EffectsFit(window, range(HOURS))
+    begun.fit(AGES, ALL_BUT_THE_NEWEST)
+
+    found, afresh = begun.fit(AGES, ALL), EffectsFit(window, range(HOURS)).fit(AGES, ALL)
+
+    assert found.effects is not None
+    assert afresh.effects is not None
+    both = (found.effects, afresh.effects)
+    ratios = [each.odds_ratios("c5", {"device": DEVICES}, 3) for each in both]
+    assert ratios[0] == pytest.approx(ratios[1], rel=0.005)
+    assert found.means == pytest.approx(afresh.means, rel=0.005)
+
+
+def test_no_hours_have_no_effects() -> None:
+    assert EffectsFit(FieldWindow(), range(0)).fit(np.empty(0), np.empty(0)).effects is None
