@@ -189,8 +189,9 @@ def _hours(fields: int, values: int, each: int) -> Iterator[FieldTables]:
 def refit(fields: int = 20, values: int = 1000, each: int = 5, hours: int = 48) -> Table:
     """Seconds and memory of the reading of the hours and of the fits."""
     window, drawn, taken, grown = FieldWindow(), _hours(fields, values, each), [0.0], 0
+    tables: dict[int, FieldTables] = {}
     for hour in range(hours):
-        tables = {hour: next(drawn)}
+        tables = {**{key: tables[key] for key in tables if key == hour - 1}, hour: next(drawn)}
         release_free_memory()
         resident, begun = resident_bytes(), process_time()
         window.read(History(hour + 1.0, [], tables.__getitem__), range(hour + 1))

@@ -15,6 +15,7 @@ fields are fitted jointly by backfitting (Breiman and Friedman, JASA 80, 1985).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import isfinite, log, sqrt
 from typing import Any, Final, NamedTuple
 
@@ -126,18 +127,12 @@ class _Search:
 
     def _near(self, known: _Choice) -> _Choice:
         """From there uphill."""
-        foreseen, gains = self._foreseen(known.half_life), dict[int, float]()
-
-        def gain(place: int) -> float:
-            if place not in gains:
-                gains[place] = sum(part.gain(PSEUDO_COUNTS[place]) for part in foreseen)
-            return gains[place]
-
-        best, last = PSEUDO_COUNTS.index(known.pseudo_count), -1
-        while best != last:
-            last = best
-            best = max(range(len(PSEUDO_COUNTS))[max(best - 1, 0) : best + 2], key=gain)
-        return _Choice(gain(best), known.half_life, PSEUDO_COUNTS[best])
+        foreseen, place = self._foreseen(known.half_life), PSEUDO_COUNTS.index(known.pseudo_count)
+        gain = cache(lambda at: sum(part.gain(PSEUDO_COUNTS[at]) for part in foreseen))
+        places, last = range(len(PSEUDO_COUNTS)), -1
+        while place != last:
+            last, place = place, max(places[max(place - 1, 0) : place + 2], key=gain)
+        return _Choice(gain(place), known.half_life, PSEUDO_COUNTS[place])
 
     def _foreseen(self, half_life: float) -> Sequence[_Foreseen]:
         left = np.exp2(np.diff(self.ages, prepend=self.ages[:1]) / half_life)
