@@ -2,9 +2,12 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from shutil import which
 
 import numpy as np
@@ -28,16 +31,19 @@ from benchmarks.core import (
 )
 from benchmarks.figures import Figure, middle
 from benchmarks.http import encodings, ingest, memory, page, refresh
+from benchmarks.http.servers import Started
 from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
 from benchmarks.report.printing import print_json, print_tables
 from benchmarks.soak import mixed_load, soak
+from benchmarks.store import Store
 from benchmarks.timing import interleaved
 from pccem import TrainingRules
 from tests.benchmarks.cells import check
 
 LOOK_UPS = {"sirocco: all", "sirocco: rows", "sirocco: look-up", "numpy.interp", "scikit-learn"}
 STORING = {"events/s of a core", "server us", "Redis us", "wall us"}
+OneProcess = Callable[..., AbstractContextManager[ProcessPoolExecutor]]
 REFIT = {"CPU s", "wall s", "fold s", "evaluate s", "read s", "fit s", "report s", "publish s"}
 
 
@@ -72,7 +78,16 @@ def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.Monk
         assert peer.nanoseconds(np.array([0.5]), [1]) == "netcal does not install"
 
 
-def test_refresh_has_a_row_for_each_size_of_a_version() -> None:
+def test_refresh_has_a_row_for_each_size_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cold start is that of all rows: a process takes a second of CPU until it is ready."""
+    start_one, found = refresh._start, list[Started]()
+
+    def start(store: Store) -> Started:
+        if not found:
+            found.append(start_one(store))
+        return found[0]
+
+    monkeypatch.setattr(refresh, "_start", start)
     rows = refresh.measure(refresh.Sizes(maps=((5, 3),), starts=1, services=1))
     for row in rows.values():
         # Of so few maps the memory is beneath that of chance, either way.
@@ -129,7 +144,7 @@ def test_ingest_stores_in_every_way_what_it_counts() -> None:
 def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     """Memory may shrink, and refits may do no harm: of all numbers only these may be negative."""
     sizes = soak.Sizes(
-        minutes=0.04,
+        minutes=0.02,
         campaigns=20,
         hours=2,
         messages=5,
@@ -165,11 +180,13 @@ def test_refit_has_the_time_of_its_stages() -> None:
     assert rows["fitted"] == {ours: 10, naive: 10, pooled: 10}
 
 
-def test_pccem_measures_training_scoring_and_labels() -> None:
+def test_pccem_measures_training_scoring_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On one thread: of several, each burns its core while it waits for another."""
+    monkeypatch.setattr(pccem, "THREADS", 1)
     rules = TrainingRules(min_clicks=2, min_conversions=1, num_threads=1)
-    rows = pccem.measure(pccem.Sizes(clicks=(3_000,), budget_seconds=0.01, rules=rules))
+    rows = pccem.measure(pccem.Sizes(clicks=(1_500,), budget_seconds=0.01, rules=rules))
     check(rows)
-    ours, plain = "3,000 clicks", "3,000, plain"
+    ours, plain = "1,500 clicks", "1,500, plain"
     assert set(rows["training wall s"]) == set(rows["scoring clicks/s of a core"]) == {ours, plain}
     assert rows["rounds"][ours] == rows["rounds"][plain]
     # Young clicks that converted count too.
@@ -232,7 +249,17 @@ def test_evaluate_runs_the_command_on_each_log() -> None:
     assert set(rows[ours]) == {"wall s", "CPU s", "peak MB", "log MB"}
 
 
-def test_fields_has_a_row_for_each_way() -> None:
+@pytest.fixture(scope="module")
+def one_process() -> Iterator[OneProcess]:
+    """One for all rows, where a part starts one for each: a start takes a second of CPU."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        yield lambda *_: nullcontext(process)
+
+
+def test_fields_has_a_row_for_each_way(
+    monkeypatch: pytest.MonkeyPatch, one_process: OneProcess
+) -> None:
+    monkeypatch.setattr(fields, "ProcessPoolExecutor", one_process)
     rows = fields.measure((20_000,))
     check(rows)
     ways = [f"{truth}: {way}" for truth in ("calibrated", "wrong") for way in ("rows", "cells")]
@@ -244,7 +271,10 @@ def test_fields_has_a_row_for_each_way() -> None:
     assert middle(rows["20,000 rows, wrong: cells"]["off by, %"]) < 5
 
 
-def test_the_lake_has_a_row_for_each_number_of_fields() -> None:
+def test_the_lake_has_a_row_for_each_number_of_fields(
+    monkeypatch: pytest.MonkeyPatch, one_process: OneProcess
+) -> None:
+    monkeypatch.setattr(lake, "ProcessPoolExecutor", one_process)
     rows = lake.measure(rows=2_000, files=2)
     check(rows)
     assert list(rows) == [f"2,000 rows, {n}" for n in ("0 fields", "1 field", "2 fields")]
@@ -329,7 +359,7 @@ def test_the_ways_of_a_measurement_are_all_called() -> None:
 
 
 def test_memory_has_a_row_for_each_kind() -> None:
-    rows = memory.measure(10_000)
+    rows = memory.measure(3_000)
 
     assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, not packed yet"]["bytes"]
     assert rows["event"]["bytes"] > 20
