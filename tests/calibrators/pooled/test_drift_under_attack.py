@@ -50,9 +50,10 @@ def _served(positives, observed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("factor", [0.0, 20.0, 100.0])
-@pytest.mark.parametrize("positives", [20.0, 200.0])
+@pytest.mark.parametrize("length", [1, 8])
+@pytest.mark.parametrize(
+    ("positives", "factor"), [(20.0, 0.0), (20.0, 20.0), (200.0, 0.0), (200.0, 100.0)]
+)
 def test_an_implausible_attack_has_no_say(positives, factor, length):
     """All clicks or none: nobody bids by it, in no hour of it and none after."""
     ratios = served(positives, factor, length)
