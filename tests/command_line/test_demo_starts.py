@@ -8,16 +8,21 @@ from tests.command_line.conftest import Sirocco
 from tests.command_line.test_demo import SMALL
 
 TURNS = ("2026-03-01T00:30:00Z", "2027-01-01T00:30:00Z")
-# Two hours of each are evaluated: together they are those of a day.
-HOURS = tuple(f"2026-11-23T{hour:02d}:30:00Z" for hour in range(0, 24, 2))
+# Of eight hours six are evaluated: those of all starts are together those of a day.
+LONGER = ("--hours", "8")
+HOURS = tuple(f"2026-11-23T{hour:02d}:30:00Z" for hour in range(0, 24, 6))
 
 
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(
-    "start", [*TURNS, *(pytest.param(hour, marks=pytest.mark.slow) for hour in HOURS)]
+    ("start", "longer"),
+    [
+        *((turn, ()) for turn in TURNS),
+        *(pytest.param(hour, LONGER, marks=pytest.mark.slow) for hour in HOURS),
+    ],
 )
-def test_it_runs_whenever_it_starts(called: Sirocco, start: str) -> None:
-    run = called("demo", *SMALL, "--start", start, "--no-picture", "--json")
+def test_it_runs_whenever_it_starts(called: Sirocco, start: str, longer: tuple[str, ...]) -> None:
+    run = called("demo", *SMALL, *longer, "--start", start, "--no-picture", "--json")
 
     assert run.returncode == 0, run.stderr
     rows = orjson.loads(run.stdout)["rows"]
