@@ -18,7 +18,7 @@ from tests.reports.looked_at import Seen, looked_at
 from tests.reports.sample_page import BAD_NAMES
 
 START = 1_767_225_600.0
-WINDOWS = [(1280, "light"), (390, "dark"), (320, "light")]
+WINDOWS = [(1280, "light"), (320, "dark")]
 REPORTS = {
     "evaluate": ["log.parquet", "--by", "campaign"],
     "backtest": ["log.parquet", "--window", "6h"],
