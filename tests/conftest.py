@@ -49,6 +49,9 @@ settings.load_profile("same")
 open_redis.__defaults__ = open_async_redis.__defaults__ = (20.0,)
 
 os.environ.update(PATIENT)
+# LightGBM's threads are not to burn their cores while one waits that another test holds up: where
+# several tests run, a training takes up to ten times the CPU by that. Read when it is imported.
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 TESTS = Path(__file__).parent
 # httpx reads the authorities of the whole world for every client that a test or a command makes,

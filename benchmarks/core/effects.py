@@ -188,14 +188,16 @@ def _hours(fields: int, values: int, each: int) -> Iterator[FieldTables]:
 
 def refit(fields: int = 20, values: int = 1000, each: int = 5, hours: int = 48) -> Table:
     """Seconds and memory of the reading of the hours and of the fits."""
-    window, drawn, taken, grown = FieldWindow(), _hours(fields, values, each), [0.0], 0
-    tables: dict[int, FieldTables] = {}
+    drawn, held = _hours(fields, values, each), dict[int, FieldTables]()
+    window, taken, grown = FieldWindow(), [0.0], 0
     for hour in range(hours):
-        tables = {**{key: tables[key] for key in tables if key == hour - 1}, hour: next(drawn)}
+        held[hour] = next(drawn)
+        held.pop(hour - 2, None)
         release_free_memory()
         resident, begun = resident_bytes(), process_time()
-        window.read(History(hour + 1.0, [], tables.__getitem__), range(hour + 1))
+        window.read(History(hour + 1.0, [], held.__getitem__), range(hour + 1))
         taken.append(process_time() - begun)
+        release_free_memory()
         grown += resident_bytes() - resident
     begun = process_time()
     _fit_twice(window, hours)

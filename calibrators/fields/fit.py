@@ -51,7 +51,6 @@ _OF_CAMPAIGN, _OF_CAMPAIGN_HOUR, _OF_HOUR = 4.0, 20.0, 50.0
 _NONE: Final = 1e-3
 """Log ratios below this are none."""
 
-
 _AT_ONCE: Final = 512
 """Rows of which gains are worked out at once: what that takes stays in the processor's cache."""
 
@@ -329,8 +328,7 @@ class EffectsFit:
         before = term.is_none
         if before and not choose:
             return
-        known = _Choice() if choose else None
-        term.fit(self._without(name), self._ages, self._counted, known)
+        term.fit(self._without(name), self._ages, self._counted, _Choice() if choose else None)
         if not (before and term.is_none):
             self._average(name, term.ratios)
 

@@ -166,7 +166,7 @@ def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name: str, dra
 @pytest.mark.slow
 @every_name
 @given(st.integers(0, 2**32))
-@settings(max_examples=15)
+@settings(max_examples=30)
 def test_a_weight_of_k_equals_k_repetitions(name: str, seed: int) -> None:
     """Sums of eighths have no rounding, so the maps are equal to the bit."""
     rng = np.random.default_rng(seed)

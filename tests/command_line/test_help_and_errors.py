@@ -38,6 +38,18 @@ def test_the_version_is_printed(called: Sirocco) -> None:
     assert called("--version").stdout.startswith("sirocco ")
 
 
+def test_threads_that_wait_burn_no_core_unless_that_is_wanted(
+    called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The processes that a command starts inherit it."""
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    called("--version")
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+
+    called("--version", OMP_WAIT_POLICY="ACTIVE")
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -12,18 +12,16 @@ from tests.command_line.logs import events, write_log
 FIT = ("--window", "2h", "--bin-size", "50")
 
 
-def assert_equal_to_the_backtest(
-    folder: Path, replay: Sirocco, called: Sirocco, *calibrator: str
-) -> None:
+def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: str) -> None:
     """Same log, same numbers to nine digits, as shipped; silent hours and expected outcomes
     included."""
     table = events()
     table.outcomes[::7] = 0.25
     log = write_log(folder / "log.parquet", table)
 
-    replayed = replay("replay", log, *FIT, *calibrator, "--json")
+    replayed = command("replay", log, *FIT, *calibrator, "--json")
     name = calibrator[-1] if calibrator else "pooled"
-    backtested = called("backtest", log, *FIT, "--calibrators", name, "--json")
+    backtested = command("backtest", log, *FIT, "--calibrators", name, "--json")
 
     assert replayed.returncode == 0, replayed.stderr
     online, offline = (orjson.loads(run.stdout)["rows"] for run in (replayed, backtested))
@@ -37,14 +35,14 @@ def assert_equal_to_the_backtest(
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, called: Sirocco) -> None:
-    assert_equal_to_the_backtest(tmp_path, called, called, "--calibrator", "sir")
+    assert_equal_to_the_backtest(tmp_path, called, "--calibrator", "sir")
 
 
 @pytest.mark.slow
 def test_so_they_are_with_defaults_in_processes_of_their_own(
-    tmp_path: Path, sirocco: Sirocco, called: Sirocco
+    tmp_path: Path, sirocco: Sirocco
 ) -> None:
-    assert_equal_to_the_backtest(tmp_path, sirocco, called)
+    assert_equal_to_the_backtest(tmp_path, sirocco)
 
 
 def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
