@@ -13,7 +13,7 @@ under its mix of values. So what a campaign's map has learnt from its own mix is
 fields are fitted jointly by backfitting (Breiman and Friedman, JASA 80, 1985).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite, log, sqrt
@@ -192,9 +192,9 @@ class _Term:
         one is `known` to begin at."""
         predicted = _by_hour(self.keys, expected, len(self.names), len(ages)) * counted
         observed = self.held * counted
-        some = np.nonzero(observed)
-        most = np.exp(_BOUND) * predicted[some]
-        observed[some] = np.minimum(observed[some], most + 3 * np.sqrt(most) + 3)
+        some = np.flatnonzero(observed)
+        most = np.exp(_BOUND) * predicted.take(some)
+        observed.put(some, np.minimum(observed.take(some), most + 3 * np.sqrt(most) + 3))
         if known is not None:
             self.choice = _Search(observed, predicted, ages).best(known)
         if self.is_none:
@@ -220,17 +220,17 @@ class _Term:
         if not self.is_none:
             found = np.log(self.ratios) / scatter
             sds = 1 / np.sqrt(self.choice.pseudo_count + self.evidence) / scatter
-            for place in self._kept(chosen, found):
-                chosen[self.names[place]] = min(max(float(found[place]), -9.0), 9.0)
-                deviations[self.names[place]] = float(sds[place])
+            places = self._kept(chosen, found)
+            kept = [self.names[place] for place in places]
+            chosen |= zip(kept, np.clip(found[places], -9.0, 9.0).tolist(), strict=True)
+            deviations = dict(zip(kept, sds[places].tolist(), strict=True))
         return EffectTable.of(chosen, deviations)
 
-    def _kept(self, names: Mapping[str, float], effects: Floats) -> Iterable[int]:
+    def _kept(self, names: Mapping[str, float], effects: Floats) -> list[int]:
         """The places of these names, and of what is not none, or known to be next to none."""
         material = (np.abs(effects) > _NONE) | (self.evidence >= self.choice.pseudo_count)
-        if not names:
-            return np.flatnonzero(material).tolist()
-        return [k for k, name in enumerate(self.names) if material[k] or name in names]
+        rows = enumerate(zip(self.names, material.tolist(), strict=True))
+        return [place for place, (name, matters) in rows if matters or name in names]
 
     def notes(self) -> dict[str, Any]:
         kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
