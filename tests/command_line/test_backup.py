@@ -96,13 +96,21 @@ def test_what_is_restored_is_what_was_there(tmp_path: Path, binary: Path) -> Non
     assert all(drilled[name] > 0 for name in ("backup", "restore", "start", "bytes"))
 
 
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory: pytest.TempPathFactory, redis_binary: Path) -> Path:
+    """A service that has nothing but a signing key, and its backup. Redis waits five seconds for
+    others who would copy it, too."""
+    folder = tmp_path_factory.mktemp("service")
+    with EmbeddedRedis(folder / "data", redis_binary):
+        (folder / "data" / "signing.key").write_bytes(b"k" * 32)
+        printed("backup copy --data-dir data", folder)
+    return folder
+
+
 @pytest.fixture
-def copy(tmp_path: Path, redis_binary: Path) -> Path:
-    """A backup of a service that has nothing but a signing key."""
-    data = tmp_path / "data"
-    with EmbeddedRedis(data, redis_binary):
-        (data / "signing.key").write_bytes(b"k" * 32)
-        printed("backup copy --data-dir data", tmp_path)
+def copy(tmp_path: Path, backed_up: Path) -> Path:
+    """Such a backup, beside the service's data."""
+    shutil.copytree(backed_up, tmp_path, dirs_exist_ok=True)
     return tmp_path / "copy"
 
 
