@@ -145,8 +145,8 @@ def test_what_comes_before_the_answer_waits_its_turn(service):
 
 
 def test_a_server_that_ends_answers_first(settings, redis_url, redis_client):
-    redis_client.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
     with ThreadPoolExecutor(1) as caller, serving(settings, redis_url) as service:
+        redis_client.execute_command("CLIENT", "PAUSE", 60_000, "WRITE")
         shedder = service.app.state.resources.shedder
         waiting = caller.submit(httpx.post, f"{service.url}{PATH}", json=[SHOWN], timeout=60)
         eventually(lambda: shedder.in_flight == 1)
