@@ -285,7 +285,7 @@ class EffectsFit:
             for name in fields
         }
         self._pairs = {name: _of_each(rows[name], len(hours)) for name in pairs}
-        self._deviating: dict[str, _Term] = {}
+        self._deviating: dict[str, _Choice] = {}
         self._scatters = np.array([hour.scatter for hour in sums])
         self._ages = self._counted = np.ones(len(hours))
         self._sweeps = _FIRST_SWEEPS
@@ -319,10 +319,11 @@ class EffectsFit:
             for name, term in self._fields.items():
                 self._sweep(name, term, choose)
         self._sweeps = _LATER_SWEEPS
-        self._deviating = self._deviations()
+        deviations = self._deviations()
+        self._deviating = {name: term.choice for name, term in deviations.items()}
         for name, term in self._pairs.items():
             term.fit(self._of_pair(name), self._ages, self._counted, _Choice())
-        return self._found(self._deviating)
+        return self._found(deviations)
 
     def _sweep(self, name: str, term: _Term, choose: bool) -> None:
         before = term.is_none
@@ -371,8 +372,7 @@ class EffectsFit:
             rest = rows.firsts == self._campaigns.get("", -1)
             own.held[rest] = 0.0
             # Ten times as many ratios as values: what was found is not looked for everywhere again.
-            earlier = self._deviating.get(name)
-            known = _Choice() if earlier is None else earlier.choice
+            known = self._deviating.get(name, _Choice())
             own.fit(np.where(rest[rows.rows], 0.0, without), self._ages, self._counted, known)
             if not own.is_none:
                 found[name] = own

@@ -28,8 +28,8 @@ def test_every_answer_is_one_and_effects_are_in_it(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_refit_reads_and_fits() -> None:
-    ((name, row),) = effects.refit(fields=2, values=5, rows=50, hours=4).items()
+    ((name, row),) = effects.refit(fields=2, values=20, each=2, hours=4).items()
 
-    assert name == "2 fields of 5 values"
-    assert list(row) == ["read, s", "warm read, s", "grown MB", "fit, s"]
-    assert min(row[column] for column in ("read, s", "warm read, s", "fit, s")) > 0
+    assert name == "2 fields of 20 values"
+    assert list(row) == ["read, s", "warm read, s", "grown MB", "fits, s"]
+    assert min(row[column] for column in ("read, s", "warm read, s", "fits, s")) > 0
