@@ -62,7 +62,8 @@ def test_the_route_joins_effects_and_report(reported):
     assert (of_pair["values"], without["values"]) == (["ios", "top"], ["tv", "side"])
     assert of_pair["effect"] == pytest.approx(0.125)
     assert without["effect"] is None
-    assert click["terms"]["placement"]["top"] == []
+    placement = click["terms"]["placement"]
+    assert (placement["effects"], placement["top"]) == (1, []), "other has none"
 
 
 def test_the_gauges_are_those_of_the_report(reported):

@@ -86,7 +86,7 @@ def _of_target(atlas: Atlas, report: Mapping[str, Any]) -> dict[str, Any]:
     top = report.get("top", {})
     terms = {
         name: {
-            "effects": len(tables.get(name, _NO_TABLE).names),
+            "effects": int((tables.get(name, _NO_TABLE).odds_ratios != 1.0).sum()),
             "seen": top.get(name, {}).get("values", 0),
             "rce": report.get("rce", {}).get(name, {}).get("value"),
             "floor": report.get("rce", {}).get(name, {}).get("floor"),

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./htm-preact.js";
 const MISSING = "–";
 const known = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
-export const number = (value, digits = 3) => (known(value) ? value.toFixed(digits) : MISSING);
+export const number = (value, digits = 3) => (known(value) ? value.toFixed(digits).replace(/^-(?=[0.]*$)/, "") : MISSING);
 export const count = (value) => (known(value) ? Math.round(value).toLocaleString("en") : MISSING);
 export const percent = (value, digits = 1) =>
   known(value) ? `${(100 * value).toFixed(digits)}\u00a0%` : MISSING;
