@@ -6,11 +6,10 @@ countries: `without` finds rows and probabilities, `strings` multiplies the odds
 of values say, `codes` by values that are coded already. An answer is the service's own code from
 the bytes of the request, in JSON, to those of the answer, without HTTP; `over plain` is its CPU by
 that of an answer that has neither fields nor an interval. The refit is of 20 fields of 1,000 values
-and 10,000 campaigns, each with five of
-them a field and about 100 impressions an hour, 48 hours: `read, s` is the
-reading of all hours but the newest, `warm read, s` that of the newest, which is what a worker does
-each hour, and `fits, s` the fits of the effects: with the guard there are two, without the newest
-hour and with it. `grown MB` is what the hours that were read hold. Seconds are CPU time.
+and 10,000 campaigns, each with five of them a field and about 100 impressions an hour, 48 hours:
+`read, s` is the reading of all hours, `warm read, s` that of the newest, which is what a worker
+does each hour, and `fits, s` the fits of the effects: with the guard there are two, without the
+newest hour and with it. `grown MB` is what the hours that were read hold. Seconds are CPU time.
 
     python -m benchmarks.core.effects [--quick]
 

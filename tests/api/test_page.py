@@ -181,6 +181,13 @@ def test_every_view_is_whole_readable_and_of_one_origin(browser, furnished, widt
         assert "Content Security Policy" in seen.problems[-1]
 
 
+def test_a_number_that_is_shown_as_nothing_has_no_sign(browser, furnished):
+    with opened(browser, furnished) as seen:
+        parts = "import('/page/parts.js')"
+        shown = f"{parts}.then(({{ number }}) => [-0.02, -1.26, 0].map((x) => number(x, 1)))"
+        assert seen.page.evaluate(shown) == ["0.0", "-1.3", "0.0"]
+
+
 def test_ten_thousand_campaigns_are_searched_and_one_is_drawn(browser, furnished):
     with opened(browser, furnished) as seen:
         page = seen.page

@@ -180,9 +180,7 @@ def test_refit_has_the_time_of_its_stages() -> None:
     assert rows["fitted"] == {ours: 10, naive: 10, pooled: 10}
 
 
-def test_pccem_measures_training_scoring_and_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On one thread: of several, each burns its core while it waits for another."""
-    monkeypatch.setattr(pccem, "THREADS", 1)
+def test_pccem_measures_training_scoring_and_labels() -> None:
     rules = TrainingRules(min_clicks=2, min_conversions=1, num_threads=1)
     rows = pccem.measure(pccem.Sizes(clicks=(1_500,), budget_seconds=0.01, rules=rules))
     check(rows)

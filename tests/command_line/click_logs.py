@@ -11,10 +11,8 @@ from evaluation import ClickPlatform
 SHORT = {
     "SIROCCO_ATTRIBUTION_HOURS": "conversion=24",
     "SIROCCO_MIN_TRAINING_CONVERSIONS": "20",
-    "SIROCCO_TRAINING_THREADS": "1",
 }
-"""Settings under which four days are enough. Of several threads, each burns its core while it waits
-for one that other tests hold up: it takes ten times the CPU."""
+"""Settings under which four days are enough."""
 
 DAYS = 4
 

@@ -19,11 +19,7 @@ from tests.command_line.conftest import Sirocco, python_path
 HOUR = 3600.0
 AFTERNOON = 1_735_689_600.0 + 16 * HOUR
 FIT = {"window_hours": 3, "bin_size": 100}
-WINDOW = {
-    "SIROCCO_ATTRIBUTION_HOURS": "conversion=4",
-    "SIROCCO_MIN_TRAINING_CONVERSIONS": "50",
-    "SIROCCO_TRAINING_THREADS": "1",
-}
+WINDOW = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=4", "SIROCCO_MIN_TRAINING_CONVERSIONS": "50"}
 
 
 def drawn(hours: int) -> ClickStream:

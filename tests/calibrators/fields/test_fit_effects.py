@@ -8,7 +8,7 @@ from calibrators import Atlas, BinsTable
 from calibrators.bins.table import History
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
-from calibrators.fields.fit import EffectsFit
+from calibrators.fields.fit import HALF_LIVES, PSEUDO_COUNTS, EffectsFit, _Choice, _Search
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 from calibrators.guard import guard
@@ -22,23 +22,25 @@ EFFECTS = np.array([0.5, -0.3, 0.0])
 Hour = tuple[Integers, Integers, Floats, Floats]
 
 
-def hour_of(rng: np.random.Generator, effects: Floats) -> Hour:
+def hour_of(rng: np.random.Generator, effects: Floats, deviation: float) -> Hour:
     """Campaign, device, score and outcome of the impressions of an hour; the first campaign has one
-    device alone, whose effect its own level takes back."""
+    device alone, whose effect its own level takes back. Every other campaign deviates by as much
+    upwards as the rest do downwards, and from device to device the other way."""
     n = 4000
     campaigns = rng.integers(0, len(CAMPAIGNS), n)
     devices = np.where(campaigns == 0, 0, rng.choice(3, n, p=[0.3, 0.4, 0.3]))
     scores = rng.uniform(0.02, 0.1, n)
     logits = np.log(scores / (1 - scores)) + effects[devices] - effects[0] * (campaigns == 0)
+    logits += np.where((campaigns + devices) % 2, deviation, -deviation)
     outcomes = (rng.random(n) < 1 / (1 + np.exp(-logits))).astype(float)
     return campaigns, devices, scores, outcomes
 
 
-def history_of(effects: Floats, seed: int = 1) -> History:
+def history_of(effects: Floats, seed: int = 1, deviation: float = 0.0) -> History:
     rng = np.random.default_rng(seed)
     bins, tables = {}, {}
     for hour in range(HOURS):
-        campaigns, devices, scores, outcomes = hour_of(rng, effects)
+        campaigns, devices, scores, outcomes = hour_of(rng, effects, deviation)
         columns = (scores, np.ones(len(scores)), outcomes)
         bins[hour] = BinsTable.from_columns(CAMPAIGNS, campaigns, *columns)
         values = {"device": FieldColumn(DEVICES, devices)}
@@ -201,6 +203,32 @@ def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does(
     ratios = [each.odds_ratios("c5", {"device": DEVICES}, 3) for each in both]
     assert ratios[0] == pytest.approx(ratios[1], rel=0.005)
     assert found.means == pytest.approx(afresh.means, rel=0.005)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("deviation", [0.0, 0.1, 0.4])
+def test_what_is_left_out_of_a_search_is_no_better(
+    size: float, deviation: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same variances are chosen where all are tried, in both fits; of half-lives, of which the
+    second keeps what the first chose, several may do as well."""
+    window = window_of(history_of(size * EFFECTS, deviation=deviation))
+    found = both_fits(window)
+
+    monkeypatch.setattr("calibrators.fields.fit._WORSE", len(PSEUDO_COUNTS))
+    monkeypatch.setattr(_Search, "_near", everywhere)
+    assert both_fits(window) == found
+
+
+def everywhere(search: _Search, _known: object) -> _Choice:
+    return max(map(search._from_none, HALF_LIVES), key=lambda choice: choice.gain)
+
+
+def both_fits(window: FieldWindow) -> list[dict[str, float]]:
+    """Deviations of the effects, by term."""
+    fit = EffectsFit(window, range(HOURS))
+    found = [fit.fit(AGES, counted).notes for counted in (ALL_BUT_THE_NEWEST, ALL)]
+    return [{name: term["sd"] for name, term in notes.items()} for notes in found]
 
 
 def test_no_hours_have_no_effects() -> None:
