@@ -299,7 +299,8 @@ def _of_complete(
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
         begun[some], odd[some] = _of_block(e[some], y[some], bursts[some], rules)
-    return begun, odd
+    # What others show of a campaign it need not show itself.
+    return begun, np.where(bursts, begun, odd)
 
 
 def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:

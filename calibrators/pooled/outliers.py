@@ -264,12 +264,11 @@ class BurstScan(NamedTuple):
     before: Floats
 
     @classmethod
-    def of(cls, block: CampaignHours, everyone: Floats) -> "BurstScan":
-        """everyone: (h,), the ratio of all campaigns."""
-        usual = block.expected * _usual(block.expected, block.observed)[:, None] * everyone
-        padded = (np.pad(t, ((0, 0), (LONGEST_BURST, 0)))[:, :-1] for t in (block.observed, usual))
+    def of(cls, usual: Floats, observed: Floats) -> "BurstScan":
+        """From the positives that are usual where all campaigns are as high, and those observed."""
+        padded = (np.pad(t, ((0, 0), (LONGEST_BURST, 0)))[:, :-1] for t in (observed, usual))
         seen, had = (span_sums(table, LONGEST_BURST) + LONGEST_BURST for table in padded)
-        return cls(usual, block.observed, np.maximum(seen / had, 1.0))
+        return cls(usual, observed, np.maximum(seen / had, 1.0))
 
     def evidence(self, span: int) -> Floats:
         """Log likelihood ratios of bursts that begin in each hour, from so many hours, in nats,
@@ -329,6 +328,30 @@ def _length(scans: Sequence[BurstScan], burst: Burst, span: int, peers: Peers) -
     return int(np.argmax(np.append(low, True)))
 
 
+_LOOKS = 3
+"""At all campaigns: none counts for much more than the look before leaves usual."""
+
+
+def _everyone(blocks: Sequence[CampaignHours], usual: Sequence[Floats], peers: Peers) -> Floats:
+    """The ratio of all campaigns to what is usual, (h,), 1 at least, as those have it that are not
+    raised against it: bots in a tenth of them are no market."""
+    everyone = np.full(blocks[0].expected.shape[1], FARTHEST)
+    for _ in range(_LOOKS):
+        parts = zip(blocks, usual, strict=True)
+        expected, observed = peers.sum(_of_all(block, each * everyone) for block, each in parts)
+        ratios = (observed + 1) / (expected + 1)
+        everyone = np.maximum(ratios / np.median(ratios), 1.0)
+    return everyone
+
+
+def _of_all(block: CampaignHours, usual: Floats) -> Floats:
+    """Expected and observed positives, (2, h): of a campaign as many as count in outages at most,
+    and none more than a standard deviation above the usual."""
+    share = CAMPAIGN_CAP / np.maximum(block.expected, CAMPAIGN_CAP)
+    observed = share * np.minimum(block.observed, usual + np.sqrt(usual))
+    return np.stack(((share * block.expected).sum(axis=0), observed.sum(axis=0)))
+
+
 def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[NDArray[np.bool_]]:
     """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised
     from the same hour on and most are not. A market raises all, and what concerns one campaign
@@ -338,11 +361,12 @@ def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[N
     hours = blocks[0].expected.shape[1]
     if not hours:
         return found
-    platform = PlatformHours.of(blocks, peers)
-    ratios = (platform.observed[0] + 1) / (platform.expected[0] + 1)
-    everyone = np.maximum(ratios / np.median(ratios), 1.0)
+    usual = [block.expected * _usual(block.expected, block.observed)[:, None] for block in blocks]
+    everyone = _everyone(blocks, usual, peers)
     tested = (everyone <= RAISED) * peers.sum((block.expected > 1).sum(axis=0) for block in blocks)
-    bursts = list(_bursts([BurstScan.of(block, everyone) for block in blocks], tested, peers))
+    seen = (block.observed for block in blocks)
+    scans = [BurstScan.of(each * everyone, y) for each, y in zip(usual, seen, strict=True)]
+    bursts = list(_bursts(scans, tested, peers))
     short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
     back = [burst for burst in short if burst.behind < hours]
     stay = len(bursts) - len(short) >= len(back) + 2
