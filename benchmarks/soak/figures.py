@@ -1,7 +1,8 @@
 """From the record of a soak to its rows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from calibrators.samples import Floats
 
 AFTER_REFIT_SECONDS = 1.0
 """How long after its refit a version may still be on its way into the API's memory."""
+AFTER_STEAL_SECONDS = 1.0
+"""How long after the host gave the core back requests may still wait in line."""
 WINDOW_SECONDS = 10.0
 _MINUTE = 60.0
 _MS = 1e3
@@ -50,6 +53,17 @@ class Run:
         ends = [at + AFTER_REFIT_SECONDS for at in self.moments("done")]
         asked = self.moments("asked")
         return list(zip(asked, [*ends, np.inf][: len(asked)], strict=True))
+
+    def stolen(self) -> tuple[float, list[tuple[float, float]]]:
+        """What the host took of the server's core, in seconds, and from when until when it, or what
+        had to wait for it, may have been felt."""
+        seen = [(note["at"], note["seconds"]) for note in self.notes if note["kind"] == "stolen"]
+        spans = [
+            (at, until + AFTER_STEAL_SECONDS)
+            for (at, before), (until, after) in pairwise(seen)
+            if after > before
+        ]
+        return (seen[-1][1] - seen[0][1] if seen else 0.0), spans
 
     def memory(self) -> tuple[Floats, Floats]:
         """Moments (n,), and MB (n, 2) of server and worker."""
@@ -116,6 +130,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "worker MB": float(memory[-1, 1]),
         "server MB grown, %": _growth(memory[:, 0]),
         "worker MB grown, %": _growth(memory[:, 1]),
+        "stolen by the host, s": run.stolen()[0],
         "load late, p99 ms": _p99(load.lateness),
         "load slow to read, p99 ms": _p99(load.read_lateness),
         "no free connection": load.waited,
@@ -137,7 +152,9 @@ def _kind_row(run: Run, records: Sequence[Record]) -> dict[str, Cell]:
     scheduled, latencies = _joined(records)
     row = _tail(latencies)
     row["requests"] = len(latencies)
-    refitting = _refitting(run, scheduled)
+    kept = latencies[~_inside(scheduled, run.stolen()[1])]
+    row["p99.9 but in seconds stolen, ms"] = _percentiles(kept)["p99.9 ms"]
+    refitting = _inside(scheduled, run.refits())
     inside, outside = latencies[refitting], latencies[~refitting]
     if len(inside) and len(outside):
         row["p99 in refits, ms"] = float(np.percentile(inside, 99)) * _MS
@@ -185,9 +202,9 @@ def _joined(records: Sequence[Record]) -> tuple[Floats, Floats]:
     )
 
 
-def _refitting(run: Run, scheduled: Floats) -> NDArray[np.bool_]:
+def _inside(scheduled: Floats, spans: Iterable[tuple[float, float]]) -> NDArray[np.bool_]:
     found = np.zeros(len(scheduled), np.bool_)
-    for span in run.refits():
+    for span in spans:
         found |= _within(scheduled, span)
     return found
 

@@ -1,9 +1,10 @@
-"""Beside the load, in a process of its own: asks for refits, scrapes metrics, notes memory.
+"""Beside the load, in a process of its own: asks for refits, scrapes metrics, notes memory, and
+what the host takes of the server's core.
 
 Writes what it saw to standard output, a JSON object per line; moments are of the monotonic clock,
 which all processes share.
 
-python -m benchmarks soak.sampler --url URL --redis URL --every SECONDS --parent PID PID...
+python -m benchmarks.soak.sampler --url URL --redis URL --every SECONDS --core N --parent PID PID...
 """
 
 import os
@@ -13,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
@@ -43,6 +44,17 @@ def resident_bytes(process_ids: Sequence[int]) -> list[int]:
     return [int(stat.split()[1]) * page for stat in stats]
 
 
+_STOLEN: Final = 8
+"""Its place in a line of /proc/stat."""
+
+
+def stolen_seconds(core: int) -> float:
+    """What the host of a virtual machine has taken of a core, all in all."""
+    lines = Path("/proc/stat").read_text().splitlines()
+    columns = next(line.split() for line in lines if line.startswith(f"cpu{core} "))
+    return int(columns[_STOLEN]) / os.sysconf("SC_CLK_TCK")
+
+
 def watch(given: Namespace) -> None:
     """Until told to stop."""
     begun = time.monotonic()
@@ -54,6 +66,7 @@ def watch(given: Namespace) -> None:
             now = time.monotonic()
             if now >= sampled:
                 note(kind="memory", at=now, bytes=resident_bytes(given.processes))
+                note(kind="stolen", at=now, seconds=stolen_seconds(given.core))
                 sampled += SAMPLE_SECONDS
             if now >= scraped:
                 scrape(given.url)
@@ -84,6 +97,7 @@ def main() -> None:
     parser.add_argument("--url", required=True)
     parser.add_argument("--redis", required=True)
     parser.add_argument("--every", type=float, required=True)
+    parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("processes", type=int, nargs="+")
     given = parser.parse_args()

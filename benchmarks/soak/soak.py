@@ -22,7 +22,9 @@ the stop, with 20 % a quarter more (`server cores`, `echo cores`). `work` is a f
 Python on the server's core with nothing else to do, and its CPU time: its jitter is the processor's
 own. `scheduling stall` is how long a request would wait that comes to the same core when nothing
 runs there but a loop that looks for it, before all else: what the host of a virtual machine takes
-for others, in those seconds. Meanwhile no server has a shorter tail.
+for others, in those seconds. Meanwhile no server has a shorter tail. `stolen by the host` is what
+the system says that it took of the server's core during the run, and `p99.9 but in seconds stolen`
+is of all other seconds: what is left is the service's own.
 
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its

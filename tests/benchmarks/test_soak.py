@@ -207,6 +207,8 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     ]
     told += [{"kind": "asked", "at": 30.0}, {"kind": "done", "at": 40.0, "error": "lost"}]
     told += [{"kind": "asked", "at": 99.99}]
+    taken = [0.5] * 31 + [0.75] * 69
+    told += [{"kind": "stolen", "at": float(at), "seconds": taken[at]} for at in range(100)]
     load = Load.__new__(Load)
     load.records, load.lateness, load.waited, load.errors = records, array("d", [0.5]), 3, 2
     load.read_lateness = array("d", [0.25])
@@ -225,9 +227,30 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     assert all_of["p99 otherwise, ms"] == pytest.approx(2)
     assert all_of["refits move p99, %"] == pytest.approx(50)
     assert all_of["p99.9 / p50"] == pytest.approx(1.5)
+    assert whole["stolen by the host, s"] == 0.25
     assert rows["events 100"]["requests"] == 0
     assert middle(rows["minute 1"]["worst 10 s, p99 ms"]) == pytest.approx(3)
     assert middle(rows["minute 2"]["p99 ms"]) == pytest.approx(2)
+
+
+def test_seconds_in_which_the_host_took_the_core_are_told_apart() -> None:
+    """It did so between 50 s and 51 s, and for a second after it requests wait in line."""
+    scheduled = np.arange(0.0, 100.0, 0.1)
+    latencies = np.where((scheduled >= 50) & (scheduled < 52), 0.05, 0.002)
+    taken = [{"kind": "stolen", "at": float(at), "seconds": 0.2 * (at > 50)} for at in range(100)]
+    load = Load.__new__(Load)
+    load.records, load.errors, load.waited = (
+        [Record(array("d", scheduled), array("d", latencies))],
+        0,
+        0,
+    )
+
+    row = echo_row(Run(100 / 60, 20.0, 0.5, 0.1, taken), load)
+
+    assert row["p99.9 ms"] == pytest.approx(50)
+    assert row["p99.9 but in seconds stolen, ms"] == pytest.approx(2)
+    nothing = echo_row(Run(100 / 60, 20.0, 0.5, 0.1, []), load)
+    assert nothing["p99.9 but in seconds stolen, ms"] == pytest.approx(50)
 
 
 def test_the_echo_has_a_row_of_its_own() -> None:
