@@ -143,10 +143,11 @@ def _percent(ratio: float) -> str:
 def _targets(result: Leaderboard) -> Section:
     targets = target_results(result)
     text = f"Ratios of {DEFAULT_METHOD} to the other, with 95 % intervals over campaign-days."
+    ratios = [each for each in targets if each.of_one_ratio]
     headings = ("regime", *(heading.replace("\n", " ") for heading in HEADINGS.values()))
     rows = [
         (regime, *(_cell({v.target: v for v in found}, name) for name in HEADINGS))
-        for regime, found in ((r, list(vs)) for r, vs in groupby(targets, lambda v: v.regime))
+        for regime, found in ((r, list(vs)) for r, vs in groupby(ratios, lambda v: v.regime))
     ]
     return Section("Targets", text, [Table(headings, rows), _each(targets)])
 

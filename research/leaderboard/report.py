@@ -36,9 +36,10 @@ from research.leaderboard.tables import (
     short_notes,
     show_leaderboard,
     target_cells,
+    target_lines,
     target_summary,
 )
-from research.leaderboard.targets import DEFAULT_METHOD, NO_WORSE, TargetResult, target_results
+from research.leaderboard.targets import DEFAULT_METHOD, TargetResult, target_results
 
 BEGIN: Final = "<!-- written by sirocco backtest --compare --write: do not change -->"
 END: Final = "<!-- end of what is written -->"
@@ -92,15 +93,12 @@ def _targets(targets: Sequence[TargetResult]) -> Iterator[str]:
     yield f"{_wrapped(target_summary(targets))}\n"
     cells = [heading.replace("\n", " ").replace("<=", "≤") for heading in HEADINGS.values()]
     yield from _head(["regime", *cells])
-    for regime, of_regime in groupby(targets, lambda each: each.regime):
+    ratios = [each for each in targets if each.of_one_ratio]
+    for regime, of_regime in groupby(ratios, lambda each: each.regime):
         by_target = {each.target: each for each in of_regime}
         yield _line([regime, *(_target(by_target[name]) for name in HEADINGS)])
     yield ""
-    for each in targets:
-        if each.target == NO_WORSE:
-            value, _, interval = target_cells(each)
-            line = f"{each.regime}: {NO_WORSE}, x 10^6: {value} ({interval})."
-            yield f"{_wrapped(line)}\n"
+    yield from (f"{_wrapped(f'{line}.')}\n" for line in target_lines(targets))
 
 
 def _target(found: TargetResult) -> str:

@@ -26,6 +26,7 @@ from research.leaderboard.result_file import (
     TrafficResult,
 )
 from research.leaderboard.targets import (
+    ALL,
     DEFAULT_METHOD,
     NO_WORSE,
     PUBLISHED,
@@ -52,6 +53,17 @@ def target_cells(found: TargetResult) -> tuple[str, str, str]:
     return cells[0], cells[1], f"{cells[2]}-{cells[3]}" if found.upper > 0 else "no interval"
 
 
+def target_lines(targets: Sequence[TargetResult]) -> Iterator[str]:
+    """Those that are no ratio of one regime, a line each."""
+    for each in targets:
+        value, limit, interval = target_cells(each)
+        if each.target == NO_WORSE:
+            yield f"{each.regime}: {NO_WORSE}, x 10^6: {value} ({interval})"
+        elif not each.of_one_ratio:
+            missed = "" if each.met else f", {MET[each.met]}"
+            yield f"Geometric mean of {each.regime}: {each.target}: {value} (<= {limit}{missed})"
+
+
 def target_summary(targets: Sequence[TargetResult]) -> str:
     """How many targets are met, and what is missed or unknown."""
     met = sum(each.met is True for each in targets)
@@ -69,6 +81,8 @@ def target_summary(targets: Sequence[TargetResult]) -> str:
 def _missed(found: TargetResult) -> str:
     value, limit, interval = target_cells(found)
     than = "not below" if found.limit == 1.0 else "above"
+    if found.regime == ALL:
+        return f"Missed in the geometric mean: {found.target}: {value} is {than} {limit}."
     return (
         f"Missed in {found.regime}: {found.target} ({found.against}): {value}"
         f" ({interval}) is {than} {limit}."
@@ -257,17 +271,15 @@ def _show_targets(targets: Sequence[TargetResult]) -> None:
     if not targets:
         return
     table = _table(["", *HEADINGS.values()])
-    for regime, of_regime in groupby(targets, lambda each: each.regime):
+    ratios = [each for each in targets if each.of_one_ratio]
+    for regime, of_regime in groupby(ratios, lambda each: each.regime):
         by_target = {each.target: each for each in of_regime}
         table.add_row(Text(regime), *(_target_cell(by_target.get(name)) for name in HEADINGS))
     console = results()
     console.print(Text(f"\nTargets: {DEFAULT_METHOD} over the others", style="bold"))
     console.print(table)
-    for each in targets:
-        if each.target == NO_WORSE:
-            value, _, interval = target_cells(each)
-            line = f"{each.regime}: {NO_WORSE} {value}e-6 ({interval}e-6), limit 0"
-            console.print(line, soft_wrap=True, markup=False)
+    for line in target_lines(targets):
+        console.print(line, soft_wrap=True, markup=False)
     console.print(f"\n{target_summary(targets)}", soft_wrap=True, markup=False)
 
 

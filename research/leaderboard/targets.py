@@ -44,6 +44,12 @@ TARGETS: Final = (
     Target("GC-3* of sir as published", GC_3_TRUE, 0.45, (PUBLISHED,)),
     Target("GC-3* of the best of all others", GC_3_TRUE, 1.0, strictly=True),
 )
+MEANS: Final = (
+    Target("excess of sir as published", EXCESS, 0.20, (PUBLISHED,)),
+    Target("excess of the better of LightGBM and MCGrad", EXCESS, 0.60, STRONG),
+)
+"""Of the geometric means over all regimes whose scores err."""
+ALL: Final = "all regimes"
 NO_WORSE: Final = "log loss less identity's"
 _NOTHING: Final = 1e-12
 """An excess that is but rounding."""
@@ -53,7 +59,7 @@ _NOTHING: Final = 1e-12
 class TargetResult:
     """A target in a regime: the value beside its limit.
 
-    regime, target : which.
+    regime, target : which; `ALL` is the geometric mean of the regimes, which has no interval.
     against : the method that the value is relative to; empty where none of them ran.
     value : a ratio, or for `NO_WORSE` the difference in log loss.
     limit : what the value must not exceed.
@@ -73,19 +79,34 @@ class TargetResult:
     absent: Sequence[str] = ()
 
     @property
+    def of_one_ratio(self) -> bool:
+        """Whether it has a place among the ratios of its regime."""
+        return self.regime != ALL and self.target != NO_WORSE
+
+    @property
     def clear(self) -> bool:
         """Whether the whole interval lies on the same side of the limit as the value."""
         return self.upper <= self.limit or self.lower > self.limit
 
 
 def target_results(result: Leaderboard) -> list[TargetResult]:
-    """Every target in every regime whose truth is known and in which the default method ran."""
-    return [
-        each
-        for found in result.traffic
-        if found.truth_known and DEFAULT_METHOD in found.rows
-        for each in _of_regime(found)
+    """Every target in every regime whose truth is known and in which the default method ran, then
+    those of the means over regimes, if there are several."""
+    known = [
+        found for found in result.traffic if found.truth_known and DEFAULT_METHOD in found.rows
     ]
+    erring = [found for found in known if not found.already_calibrated]
+    means = [_mean_result(erring, target) for target in MEANS] if len(erring) > 1 else []
+    return [*(each for found in known for each in _of_regime(found)), *means]
+
+
+def _mean_result(regimes: Sequence[TrafficResult], target: Target) -> TargetResult:
+    found = [_ratio_result(regime, target) for regime in regimes]
+    value = _mean([each.value for each in found]).value
+    absent = tuple(sorted({name for each in found for name in each.absent}))
+    return TargetResult(
+        ALL, target.name, "", value, target.limit, NAN, NAN, _met(value, target), absent
+    )
 
 
 def _of_regime(found: TrafficResult) -> Iterator[TargetResult]:
@@ -143,6 +164,8 @@ def geometric_means(result: Leaderboard, metric: str) -> dict[str, Interval]:
 
 
 def _mean(ratios: Sequence[float]) -> Interval:
+    if any(math.isnan(ratio) for ratio in ratios):
+        return Interval(NAN)
     logs = [math.log(ratio) for ratio in ratios]
     return Interval(math.exp(math.fsum(logs) / len(logs)), min(ratios), max(ratios))
 

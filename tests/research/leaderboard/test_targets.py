@@ -7,6 +7,7 @@ import pytest
 from research.leaderboard.result_file import EXCESS, GC_3_TRUE, LOG_LOSS, Interval, Leaderboard
 from research.leaderboard.tables import target_summary
 from research.leaderboard.targets import (
+    ALL,
     NO_WORSE,
     TARGETS,
     TargetResult,
@@ -80,6 +81,27 @@ def test_without_those_to_compare_with_nobody_can_tell() -> None:
     words = target_summary(found_targets)
     assert words.startswith("4 of 5 targets are met. 1 cannot be told")
     assert words.endswith("lightgbm and mcgrad did not run: targets are evaluated without.")
+
+
+def test_the_mean_of_all_regimes_has_targets_of_its_own() -> None:
+    """Of the regimes whose scores err; with one of them nothing is told of a mean."""
+    published, strong = (each for each in target_results(result()) if each.regime == ALL)
+
+    assert published.value == pytest.approx((28.4 / 150 * 48 / 848) ** 0.5)
+    assert strong.value == pytest.approx((28.4 / 48 * 48 / 50) ** 0.5)
+    assert (published.met, strong.met, strong.absent) == (True, False, ("mcgrad",))
+    of_one = [traffic_result("mixed"), traffic_result("calibrated")]
+    assert ALL not in {each.regime for each in target_results(Leaderboard(of_one, []))}
+
+
+def test_a_mean_without_one_of_its_ratios_is_unknown() -> None:
+    gone = traffic_result("steps")
+    rows = {name: row for name, row in gone.rows.items() if name != "lightgbm"}
+    found = [traffic_result("mixed"), replace(gone, rows=rows)]
+
+    published, strong = target_results(Leaderboard(found, []))[-2:]
+
+    assert (published.met, strong.met) == (True, None)
 
 
 def test_a_log_has_no_targets() -> None:
