@@ -59,7 +59,7 @@ class Peers(ABC):
         if self.count == 1:
             return own
         parts = list(self.gather([(as_array(own),)], to_first=True))
-        return [name for (part,) in parts for name in names_in(part)] if parts else own
+        return [name for (part,) in parts for name in listed_in(part)] if parts else own
 
     def most(self, number: float) -> float:
         """The largest of the workers' numbers."""
@@ -81,12 +81,12 @@ class Alone(Peers):
 ALONE = Alone()
 
 
-def as_array(names: Sequence[str]) -> Array:
-    """Names as an array of bytes, which `names_in` reads."""
-    return np.frombuffer(json.dumps(list(names)).encode(), np.uint8)
+def as_array(listed: Sequence[Any]) -> Array:
+    """What JSON can hold, such as names, as an array of bytes, which `listed_in` reads."""
+    return np.frombuffer(json.dumps(list(listed)).encode(), np.uint8)
 
 
-def names_in(array: Array) -> list[str]:
-    """The names that `as_array` wrote."""
-    names: list[str] = json.loads(array.tobytes())
-    return names
+def listed_in(array: Array) -> list[Any]:
+    """What `as_array` wrote."""
+    listed: list[Any] = json.loads(array.tobytes())
+    return listed

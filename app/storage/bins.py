@@ -195,12 +195,18 @@ class BinsStore:
         return BinsTable.merge(blocks)
 
     def window_blocks(
-        self, target: str, first_hour: int, last_hour_exclusive: int, *, calibrated: bool = False
+        self,
+        target: str,
+        first_hour: int,
+        last_hour_exclusive: int,
+        *,
+        calibrated: bool = False,
+        shards: range = range(keys.SHARDS),
     ) -> Iterator[BinsTable]:
-        """The same in tables of which none has a campaign of another's; a shard is read when its
-        first is asked for."""
+        """The same in tables of which none has a campaign of another's, of these shards; a shard
+        is read when its first is asked for."""
         hours = range(first_hour, last_hour_exclusive)
-        for shard in range(keys.SHARDS):
+        for shard in shards:
             yield from BinsTable.merge_in_blocks(self._tables(shard, target, hours, calibrated))
 
     def shards_of_hour(

@@ -201,6 +201,8 @@ class Call(NamedTuple):
     target, calibrator : what is fitted, and by which method.
     as_of : in hours since 1970; first, behind : the hours that are looked at.
     trial : whether the guard asks for one.
+    report : the hours of the window that a report is made of besides: the first, and the first
+        behind; none where both are 0.
     likeness : of the settings and the version of sirocco that it needs.
     members : those who have come, in order of their places, once all have.
     """
@@ -212,6 +214,7 @@ class Call(NamedTuple):
     first: int
     behind: int
     trial: bool
+    report: tuple[int, int]
     likeness: str
     members: Sequence[Member] = ()
 
@@ -274,9 +277,14 @@ class JointRefits:
         self._client.pexpire(key, _REPORTED_MILLISECONDS)
 
     @reaching_the_store()
-    def count(self, refit: str, step: int) -> int:
-        """How many have told what they have to say in a step."""
-        return int(self._client.hlen(keys.joint_refit(refit, step)))
+    def told(self, refit: str, step: int) -> set[int]:
+        """The places of those who have told what they have to say in a step; raises `NotDivided`
+        where nobody can read them."""
+        places = self._client.hkeys(keys.joint_refit(refit, step))
+        try:
+            return set(map(int, places))
+        except ValueError as error:
+            raise NotDivided(f"who has told what is damaged: {error}") from None
 
     @reaching_the_store()
     def reported(self, refit: str, step: int, place: int) -> list[Part]:

@@ -1,5 +1,5 @@
-"""The numbers of the report: out-of-sample quality of the last hour and of the window, which
-campaigns are off beyond chance, and what hours cost and brought.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window, and which
+campaigns are off beyond chance.
 
 Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
@@ -7,19 +7,22 @@ Each closed hour is binned by the probabilities that served it, from maps fitted
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final, Self
+from functools import partial
+from itertools import chain
+from typing import Any, Self
 
 import numpy as np
 
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.experiments import CHALLENGER_OF
+from app.storage.keys import SHARDS
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas, Bins, BinsTable
-from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
+from calibrators.peers import Part, as_array, listed_in
 from calibrators.samples import Floats
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.calibration import GC_N, pooled_scores
@@ -67,10 +70,33 @@ class BinnedScorecard:
         for n, found in self._floors.items():
             found.append(_floors(runs, n))
 
-    def row(self) -> Row:
-        """The numbers; what is undefined is None, so that no gauge shows it."""
+    @property
+    def sums(self) -> Part:
+        """What the numbers are made of; see `join`."""
+        self._finish()
+        pooled = Bins.merge(self._totals)
+        errors = [CampaignErrors.joined(parts) for parts in self._parts]
+        columns = ((each.campaigns, each.values, each.weights) for each in errors)
+        return (pooled.cells, pooled.sums, *chain.from_iterable(columns))
+
+    def join(self, sums: Part) -> None:
+        """Take in what `sums` gives of tables that a scorecard like this has taken in elsewhere."""
+        cells, pooled, *columns = sums
+        self._totals.append(Bins.of_sums(cells, pooled))
+        for parts, own in zip(self._parts, zip(*[iter(columns)] * 3, strict=True), strict=True):
+            parts.append(CampaignErrors(*own))
+
+    @property
+    def _parts(self) -> list[list[CampaignErrors]]:
+        return [*self._errors.values(), *self._floors.values()]
+
+    def _finish(self) -> None:
         if self._waiting or not self._totals:
             self._take_in()
+
+    def row(self) -> Row:
+        """The numbers; what is undefined is None, so that no gauge shows it."""
+        self._finish()
         pooled = Predictions.check(*Bins.merge(self._totals).samples())
         row = {
             **pooled_scores(pooled),
@@ -134,8 +160,12 @@ class TopCampaigns:
             }
             for row in order.tolist()
         ]
+        self.join(found)
+
+    def join(self, entries: Iterable[dict[str, Any]]) -> None:
+        """Take in the entries of another's tables."""
         # Ties are broken by name, so that the labels of a gauge do not flicker.
-        ranked = sorted((*self.entries, *found), key=lambda one: (-one["n"], one["campaign"]))
+        ranked = sorted((*self.entries, *entries), key=lambda one: (-one["n"], one["campaign"]))
         self.entries = ranked[: self._count]
 
     def add_calibrated(self, table: BinsTable) -> None:
@@ -262,14 +292,6 @@ class RawScores:
     top: TopCampaigns
     quality: BinnedScorecard = field(default_factory=BinnedScorecard)
 
-    @classmethod
-    def of(cls, tables: Iterable[BinsTable], count: int) -> Self:
-        """Of a window's tables."""
-        found = cls(TopCampaigns(count))
-        for table in tables:
-            found.add(table)
-        return found
-
     def add(self, table: BinsTable) -> None:
         """Take in a table; a campaign's impressions of all versions of the model are one."""
         whole = table.without_versions()
@@ -277,14 +299,59 @@ class RawScores:
         self.top.add(whole)
 
 
+@dataclass(frozen=True, slots=True)
+class TargetScores:
+    """Quality of a target's scores, and of the probabilities that were served, in the newest closed
+    hour and in the window, as far as tables were taken in."""
+
+    raw: RawScores
+    calibrated: BinnedScorecard
+    hour_raw: BinnedScorecard
+    hour_calibrated: BinnedScorecard
+
+    @classmethod
+    def nothing(cls, count: int) -> Self:
+        """Before any table, for so many top campaigns."""
+        cards = (BinnedScorecard(floors=floors) for floors in (True, False, True))
+        return cls(RawScores(TopCampaigns(count)), *cards)
+
+    @property
+    def sums(self) -> list[Part]:
+        """What the report is made of; see `join`."""
+        return [(as_array(self.raw.top.entries),), *(card.sums for card in self._cards)]
+
+    def join(self, parts: Sequence[Part]) -> None:
+        """Take in the `sums` of other shards, of one worker after the other."""
+        each = 1 + len(self._cards)
+        for (entries,), *sums in (parts[at : at + each] for at in range(0, len(parts), each)):
+            self.raw.top.join(listed_in(entries))
+            for card, own in zip(self._cards, sums, strict=True):
+                card.join(own)
+
+    @property
+    def _cards(self) -> tuple[BinnedScorecard, ...]:
+        return self.raw.quality, self.calibrated, self.hour_raw, self.hour_calibrated
+
+    def report(self, closed: int) -> dict[str, Any]:
+        """As the report has it, of the hours below `closed`."""
+        rows = [card.row() for card in self._cards]
+        return {
+            "judged_until": closed * SECONDS_PER_HOUR,
+            "hour": dict(zip(("raw", "calibrated"), rows[2:], strict=True)),
+            "window": dict(zip(("raw", "calibrated"), rows[:2], strict=True)),
+            "top": self.raw.top.entries,
+        }
+
+
 @dataclass(slots=True)
 class RawWindow:
     """The window of a report: its hours, how many top campaigns are listed, and what was `found`
-    when all of its bins had gone by, if they did."""
+    when all of its bins had gone by, if they did; all `scores` of it where other workers helped."""
 
     hours: range
     count: int
     found: RawScores | None = None
+    scores: TargetScores | None = None
 
     @classmethod
     def none(cls) -> Self:
@@ -316,37 +383,28 @@ class TargetReport:
         hours = range(closed - self.settings.window_hours, closed)
         return RawWindow(hours, self.settings.top_campaigns)
 
-    def of(self, target: str, closed: int, window: RawWindow) -> dict[str, Any]:
-        """Quality of the newest closed hour and of the window, and the top campaigns."""
-        first = closed - self.settings.window_hours
-        raw = window.found
-        if raw is None:
-            tables = self.bins.window_blocks(target, first, closed)
-            raw = RawScores.of(tables, self.settings.top_campaigns)
-        return {
-            "judged_until": closed * SECONDS_PER_HOUR,
-            "hour": {
-                "raw": scorecard_of(
-                    table.without_versions()
-                    for table in self.bins.window_blocks(target, closed - 1, closed)
-                ),
-                "calibrated": scorecard_of(
-                    self.bins.window_blocks(target, closed - 1, closed, calibrated=True),
-                    floors=True,
-                ),
-            },
-            **_window(raw, self.bins.window_blocks(target, first, closed, calibrated=True)),
-        }
+    def of(self, target: str, window: RawWindow) -> dict[str, Any]:
+        """Quality of the window and of its newest hour, and the top campaigns."""
+        return (window.scores or self.scores(target, window)).report(window.hours.stop)
 
-
-def _window(raw: RawScores, calibrated: Iterable[BinsTable]) -> dict[str, Any]:
-    """Quality and top campaigns of a window, whose tables come one after the other."""
-    after = BinnedScorecard(floors=True)
-    for table in calibrated:
-        after.add(table)
-        raw.top.add_calibrated(table)
-    window = {"raw": raw.quality.row(), "calibrated": after.row()}
-    return {"window": window, "top": raw.top.entries}
+    def scores(self, target: str, window: RawWindow, shards: range = range(SHARDS)) -> TargetScores:
+        """The same of some shards; `window` may have found what the bins of their scores tell."""
+        first, closed = window.hours.start, window.hours.stop
+        found = TargetScores.nothing(window.count)
+        blocks = partial(self.bins.window_blocks, target, shards=shards)
+        if window.found is not None:
+            found = replace(found, raw=window.found)
+        else:
+            for table in blocks(first, closed):
+                found.raw.add(table)
+        for table in blocks(closed - 1, closed):
+            found.hour_raw.add(table.without_versions())
+        for table in blocks(closed - 1, closed, calibrated=True):
+            found.hour_calibrated.add(table)
+        for table in blocks(first, closed, calibrated=True):
+            found.calibrated.add(table)
+            found.raw.top.add_calibrated(table)
+        return found
 
 
 def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | None:
@@ -356,134 +414,6 @@ def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | Non
     more = {name: before[name] for name in ("money", "fields") if name in before}
     # A report of before there were bounds has none.
     return {name: before.get(name) for name in _OF_CLOSED_HOURS} | more
-
-
-_SUMS: Final = (
-    *("cost", "value", "impressions", "outcomes"),
-    *("earned", "expected_raw", "expected"),
-    *("predicted_value_raw", "predicted_value"),
-)
-"""Of an hour: the first four as the report shows them, then sums of bid x outcome, bid x score and
-bid x calibrated probability, and of value per outcome x score and x calibrated probability."""
-_TYPICAL: Final = 10.0
-"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh:
-those of an hour are few, and without any nobody knows what one is worth."""
-
-
-@dataclass(frozen=True, slots=True)
-class MoneyReport:
-    """Reads the breakdowns of money and bids; `history` are the manifests of the versions kept,
-    newest first."""
-
-    bins: BinsStore
-    cache: AtlasCache
-    history: Sequence[Mapping[str, Any]]
-    versions_kept: int
-    window_hours: int
-
-    def of(self, target: str, closed: int, before: Mapping[str, Any]) -> dict[str, Any]:
-        """`money` of a target's report; nothing where no money was sent within the window.
-
-        `hour` is the newest closed hour and `window` all of the window that were evaluated, each
-        with the sums cost, value, impressions and outcomes, and, None where undefined:
-
-            rpm       cost of a thousand impressions
-            roi       value / cost
-            ropr      sum of bid x outcome / sum of bid x calibrated probability
-            ropr_raw  the same of the scores
-            copc_value      value / sum of value per outcome x calibrated probability
-            copc_value_raw  the same of the scores
-
-        What an outcome is worth is that of its campaign in the hour, value / outcomes, drawn
-        towards that of the target. `hours` are the sums, `_SUMS`, by hour.
-        """
-        first = closed - self.window_hours
-        hours = (before.get("money") or {}).get("hours", {})
-        # A report of before there were all of these sums has shorter rows.
-        known = {int(h): row for h, row in hours.items() if len(row) == len(_SUMS)}
-        until = int(before.get("judged_until") or 0) // SECONDS_PER_HOUR
-        # The newest of them once more: its late clicks are in now.
-        known |= {hour: self._sums(target, hour) for hour in range(max(first, until - 1), closed)}
-        hours = {str(hour): row for hour, row in sorted(known.items()) if row and hour >= first}
-        if not hours:
-            return {}
-        newest = hours.get(str(closed - 1))
-        rows = {"hour": _row([newest] if newest else []), "window": _row(hours.values())}
-        return {"money": {**rows, "hours": hours}}
-
-    def _sums(self, target: str, hour: int) -> list[float] | None:
-        """None of an hour without money, or whose maps nobody knows any more."""
-        bids = list(self.bins.breakdown(target, "bid", hour, hour + 1))
-        paid = list(self.bins.breakdown(target, "money", hour, hour + 1))
-        if not any(map(len, (*bids, *paid))):
-            return None
-        served = self.cache.serving(hour, self.history, self.versions_kept)
-        if served is None:
-            return None
-        atlas = served.atlases.get(target, Atlas.empty())
-        cost, _, value = _totals(paid)
-        tables = list(self.bins.shards_of_hour(target, hour))
-        impressions, _, outcomes = _totals(tables)
-        _, expected_raw, earned = _totals(bids)
-        _, expected, _ = _totals(map(atlas.calibrated, bids))
-        # A row each: its one cell is that of score 0.
-        own = {
-            name: worth
-            for table in paid
-            for name, worth in zip(table.campaigns, from_fixed(table.positives), strict=True)
-        }
-        predicted = _predicted_values(tables, own, _over(value, outcomes) or 0.0, atlas)
-        return [
-            *(cost, value, impressions, outcomes, earned, expected_raw, expected),
-            *predicted.tolist(),
-        ]
-
-
-def _totals(tables: Iterable[BinsTable]) -> list[float]:
-    """Weights, weighted scores and positives of all tables."""
-    found = np.zeros(3)
-    for table in tables:
-        found += [*map(grand_total, (table.counts, table.score_sums, table.positives))]
-    return [float(total) for total in found]
-
-
-def _predicted_values(
-    tables: Iterable[BinsTable], own: Mapping[str, float], typical: float, atlas: Atlas
-) -> Floats:
-    """What the outcomes would be worth that scores, and calibrated probabilities, predict, (2,).
-
-    own : the value of each campaign that has any.
-    typical : that of an outcome of the target.
-    """
-    found = np.zeros(2)
-    for table in tables:
-        scores, rates, counts, rows = table.samples()
-        names = table.campaigns
-        values = np.array([own.get(name, 0.0) for name in names])
-        outcomes = np.bincount(rows, rates * counts, len(names))
-        worth = (values + _TYPICAL * typical) / (outcomes + _TYPICAL)
-        calibrated = atlas.look_up(atlas.rows(names)[rows], scores)
-        found += [(worth[rows] * counts) @ each for each in (scores, calibrated)]
-    return found
-
-
-def _row(hours: Iterable[list[float]]) -> Row:
-    sums = np.array([*hours]).reshape(-1, len(_SUMS)).sum(axis=0).tolist()
-    named = dict(zip(_SUMS, sums, strict=True))
-    rpm = _over(named["cost"], named["impressions"])
-    return {
-        **{name: named[name] for name in _SUMS[:4]},
-        "rpm": None if rpm is None else 1000 * rpm,
-        "roi": _over(named["value"], named["cost"]),
-        "ropr": _over(named["earned"], named["expected"]),
-        "ropr_raw": _over(named["earned"], named["expected_raw"]),
-        "copc_value": _over(named["value"], named["predicted_value"]),
-        "copc_value_raw": _over(named["value"], named["predicted_value_raw"]),
-    }
-
-
-def _over(above: float, below: float) -> float | None:
-    return above / below if below > 0 else None
 
 
 def new_pushes(target: str, before: Mapping[str, Any], report: Mapping[str, Any]) -> list[int]:

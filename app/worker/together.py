@@ -33,7 +33,7 @@ from app.storage.lease import (
     ShardShare,
 )
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
-from app.worker.monitoring import RawWindow
+from app.worker.monitoring import RawWindow, TargetReport, TargetScores
 from calibrators.bins.table import History
 from calibrators.methods.refit import Fitted
 from calibrators.model_versions import refit_by_version
@@ -91,16 +91,19 @@ class StorePeers(Peers):
 
     def _wait_for(self, step: int) -> None:
         pause, begun, looked = _FIRST_PAUSE, monotonic(), monotonic()
-        while self._refits.count(self._refit, step) < self.count:
+        while len(self._refits.told(self._refit, step)) < self.count:
             if monotonic() - looked > _LOOK_SECONDS:
                 looked = monotonic()
-                self._look(looked - begun)
+                self._look(step, looked - begun)
             if self._stop.wait(pause):
                 raise PeerLost("this worker is to stop")
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _look(self, waited: float) -> None:
-        gone, stopped = self._refits.gone(self._members), self._refits.stopped(self._refit)
+    def _look(self, step: int, waited: float) -> None:
+        # Who has told what there is to tell may have gone since: there is no step after its last.
+        told = self._refits.told(self._refit, step)
+        awaited = [each for place, each in enumerate(self._members) if place not in told]
+        gone, stopped = self._refits.gone(awaited), self._refits.stopped(self._refit)
         if stopped is not None and stopped.startswith(_ALONE):
             raise NotDivided(stopped.removeprefix(_ALONE))
         if gone or stopped or waited > _STEP_SECONDS:
@@ -156,7 +159,8 @@ class Together:
     def _called_together(
         self, target: str, calibrator: str, history: StoredHistory, memory: object, trial: bool
     ) -> Fitted | None:
-        hours = history.blocks.stored.hours
+        hours, window = history.blocks.stored.hours, history.blocks.window
+        reported = (window.hours.start, window.hours.stop) if window.scores is None else (0, 0)
         call = Call(
             uuid4().hex,
             target,
@@ -165,6 +169,7 @@ class Together:
             hours.start,
             hours.stop,
             trial,
+            reported,
             self._likeness(),
         )
         members = [Member(self.lease().name, self.lease().value), *self._who_comes(call)]
@@ -175,8 +180,10 @@ class Together:
         # It goes on to the end, as one worker does, whoever asks it to stop.
         peers = StorePeers(self._refits, call.id, members, 0, Event())
         try:
-            method, own = self.methods.of(calibrator), _own(history, peers)
-            return refit_by_version(method, own, memory=memory, trial=trial)
+            method, own = self.methods.of(calibrator), self._own(history, peers, call)
+            fitted = refit_by_version(method, own, memory=memory, trial=trial)
+            window.scores = self._scores(call, own) or window.scores
+            return fitted
         except Exception as error:
             self._stop(call, error)
             raise
@@ -232,13 +239,32 @@ class Together:
         peers = StorePeers(self._refits, call.id, members, members.index(member), self.stop)
         bins = self.bins.history(call.target, call.first, call.behind)
         history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
-        method = self.methods.of(call.calibrator)
+        method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
         try:
-            refit_by_version(method, _own(history, peers), trial=call.trial)
+            refit_by_version(method, own, trial=call.trial)
+            self._scores(call, own)
         except Exception as error:
             self._stop(call, error)
             raise
         _log.info("helped with the refit of %s", call.target)
+
+    def _own(self, history: StoredHistory, peers: Peers, call: Call) -> StoredHistory:
+        """That of its own shards, and what there is to report of them."""
+        shards = shards_of_worker(peers.place, peers.count)
+        stored = replace(history.blocks.stored, shards=shards)
+        window = RawWindow(range(*call.report), self.settings.top_campaigns)
+        return replace(history, blocks=ReadBlocks(stored, window), peers=peers)
+
+    def _scores(self, call: Call, own: StoredHistory) -> TargetScores | None:
+        """Those of all, for who leads; None where nothing is to be reported."""
+        window, shards = own.blocks.window, own.blocks.stored.shards
+        if not window.hours:
+            return None
+        report = TargetReport(self.settings, self.bins)
+        sums = report.scores(call.target, window, shards).sums
+        found = TargetScores.nothing(window.count)
+        found.join(list(own.peers.gather(sums, to_first=True)))
+        return found
 
     def _members(self, call: Call) -> Sequence[Member]:
         """Those who have come, told by who called; none where it does not go on."""
@@ -263,6 +289,7 @@ class Together:
             settings.min_positives,
             settings.campaign_group,
             settings.fields,
+            settings.top_campaigns,
         )
         return sha256(repr(needed).encode()).hexdigest()[:16]
 
@@ -276,8 +303,8 @@ def _size(history: StoredHistory) -> int:
     return sum(len(table) for block in blocks for table in block.values())
 
 
-_BESIDES: Final = 0.4
-"""What the first does alone, such as the report, as a share of what all do together; about what
+_BESIDES: Final = 0.22
+"""What the first does alone, such as the guard, as a share of what all do together; about what
 `python -m benchmarks together` shows."""
 
 
@@ -290,10 +317,3 @@ def shards_of_worker(place: int, count: int) -> range:
     left = SHARDS - of_first
     first, behind = (of_first + left * at // (count - 1) for at in (place - 1, place))
     return range(first, behind)
-
-
-def _own(history: StoredHistory, peers: Peers) -> StoredHistory:
-    """That of its own shards; no report is made of them."""
-    shards = shards_of_worker(peers.place, peers.count)
-    stored = replace(history.blocks.stored, shards=shards)
-    return replace(history, blocks=ReadBlocks(stored, RawWindow.none()), peers=peers)

@@ -17,7 +17,7 @@ from calibrators.bins.codecs import even_spans
 from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import GroupOf
-from calibrators.peers import ALONE, Part, Peers, as_array, names_in
+from calibrators.peers import ALONE, Part, Peers, as_array, listed_in
 from calibrators.pooled.cells import Cells, log_odds
 from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
@@ -123,7 +123,7 @@ class Window:
         ages = history.as_of - (np.arange(first, first + hours) + ends) / 2
         own = [name for name in names if name is not None]
         parts = history.peers.gather([(as_array(own),)]) if group_of else []
-        groups = sorted({name for (part,) in parts for name in names_in(part)})
+        groups = sorted({name for (part,) in parts for name in listed_in(part)})
         return cls(blocks, ages, tuple(groups), group_of, history.peers)
 
     @property
@@ -271,7 +271,7 @@ class Memory:
         campaigns of these names."""
         if peers.count == 1:
             return own
-        wanted = [names_in(part) for (part,) in peers.gather([(as_array(names),)], to_first=True)]
+        wanted = [listed_in(part) for (part,) in peers.gather([(as_array(names),)], to_first=True)]
         parts = peers.gather([] if own is None or not wanted else own._parts_for(wanted))
         return cls._of_parts(list(parts), peers.place)
 
@@ -300,12 +300,12 @@ class Memory:
             return None
         (lattice, scores, priors, target, groups, group_curves, *steps, some), *own = parts
         known, curves, of_families = own[place]
-        listed = names_in(known)
+        listed = listed_in(known)
         return cls(
             Knots(int(lattice[0]), int(lattice[1]), float(lattice[2]), tuple(scores.tolist())),
             Priors(*(Variances(*row) for row in priors.tolist())),
             target,
-            {name: row for row, name in enumerate(names_in(groups))},
+            {name: row for row, name in enumerate(listed_in(groups))},
             group_curves,
             {name: row for row, name in enumerate(listed)},
             curves,

@@ -11,7 +11,7 @@ from scipy.special import expit
 from calibrators import BinsTable, History, HourTables, Sufficiency, make_method
 from calibrators.maps.groups import CampaignGroups
 from calibrators.methods.refit import Fitted, Method
-from calibrators.peers import ALONE, NotDivided, Peers, as_array, names_in
+from calibrators.peers import ALONE, NotDivided, Peers, as_array, listed_in
 from calibrators.pooled import Pooled
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
@@ -131,8 +131,8 @@ def test_two_and_seven_workers_make_the_maps_of_one(
 
 def test_names_come_back_as_they_were() -> None:
     names = ["a", "ä\n", "", '"quoted", too']
-    assert names_in(as_array(names)) == names
-    assert names_in(as_array([])) == []
+    assert listed_in(as_array(names)) == names
+    assert listed_in(as_array([])) == []
 
 
 def test_every_worker_adds_up_the_same_numbers_in_the_same_order() -> None:

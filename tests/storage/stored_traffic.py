@@ -85,7 +85,8 @@ def store_traffic(client: redis.Redis, url: str, folder: Path) -> None:
     send(url, settings, clock(), [request(AS_OF, "a"), request(AS_OF, "b")])
     _keep_last_good(client, settings, url)
     refits = JointRefits(client)
-    refits.call(Call("a", "click", "pooled", 1.0, 0, 1, True, "", [Member("worker", "1:test")]))
+    call = Call("a", "click", "pooled", 1.0, 0, 1, True, (0, 1), "", [Member("worker", "1:test")])
+    refits.call(call)
     refits.report("a", 0, 0, [(np.arange(3.0), np.array([True])), ()])
 
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from threading import Event
 from typing import Any
@@ -32,9 +33,9 @@ from app.storage.lease import (
 )
 from app.worker import loop
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
-from app.worker.monitoring import RawWindow
+from app.worker.monitoring import RawWindow, TargetReport
 from app.worker.together import StorePeers, Together, shards_of_worker
-from calibrators import BinsTable, History
+from calibrators import Atlas, BinsTable, CalibrationMap, History
 from calibrators.bins.model_versions import named
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided
@@ -145,9 +146,9 @@ def workers(redis_url, settings) -> Iterator[Workers]:
         yield Workers(redis_url, settings, stack)
 
 
-def history_of(worker: Together) -> StoredHistory:
+def history_of(worker: Together, window: RawWindow | None = None) -> StoredHistory:
     bins = worker.bins.history(TARGET, NEWEST - HOURS + 1, NEWEST + 1)
-    return StoredHistory(NEWEST + 1.0, ReadBlocks(bins, RawWindow.none()))
+    return StoredHistory(NEWEST + 1.0, ReadBlocks(bins, window or RawWindow.none()))
 
 
 def refit(worker: Together, calibrator: str = "pooled") -> Fitted:
@@ -180,6 +181,50 @@ def test_three_workers_make_the_maps_of_one(stored, workers, caplog, calibrator)
     assert caplog.text.count("helped with the refit of click") == 4
     assert not stored.keys("sirocco:{maps}:joint_refit*")
     assert not stored.exists(*(lease(place) for place in PLACES))
+
+
+@pytest.mark.parametrize("calibrator", [pytest.param("pooled", marks=pytest.mark.slow), "sir"])
+def test_the_report_is_that_of_one_worker(stored, workers, calibrator):
+    """Each evaluates its own shards; who leads only adds up."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    halved = Atlas.build({}, CalibrationMap.proportional(0.5))
+    hours, report = range(NEWEST - 2, NEWEST + 1), TargetReport(first.settings, first.bins)
+    for hour in hours:
+        raw = first.bins.shards_of_hour(TARGET, hour)
+        first.bins.write_calibrated(TARGET, hour, map(halved.calibrated, raw))
+    alone, together = RawWindow(hours, 20), RawWindow(hours, 20)
+    expected = report.of(TARGET, alone)
+
+    with workers.helping(helpers):
+        first.refit(TARGET, calibrator, history_of(first, together), None, True)
+    assert together.scores is not None
+    assert alone.scores is None
+    found = report.of(TARGET, together)
+
+    assert (found["top"], found["judged_until"]) == (expected["top"], expected["judged_until"])
+    for span, kind in product(("hour", "window"), ("raw", "calibrated")):
+        for name, value in expected[span][kind].items():
+            # Floors are means over draws, of each worker's campaigns anew.
+            near = value and pytest.approx(value, rel=0.2 if "floor" in name else 1e-12)
+            assert found[span][kind][name] == near, name
+
+
+def test_one_that_is_done_before_the_others_has_not_gone(stored, workers, monkeypatch, caplog):
+    """It gives back its place while the slowest still has something to tell."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    window, scores = RawWindow(range(NEWEST - 2, NEWEST + 1), 20), TargetReport.scores
+
+    def slow_at_the_last(self, target, window, shards):
+        if shards.stop == SHARDS:
+            time.sleep(1.0)
+        return scores(self, target, window, shards)
+
+    monkeypatch.setattr(TargetReport, "scores", slow_at_the_last)
+    with workers.helping(helpers):
+        first.refit(TARGET, "sir", history_of(first, window), None, True)
+
+    assert window.scores is not None
+    assert "begins anew" not in caplog.text
 
 
 @pytest.mark.slow
@@ -294,7 +339,7 @@ def test_workers_with_other_settings_do_not_come(stored, workers, caplog):
     assert "a refit of workers with other settings is left to them" in caplog.text
 
 
-CALL = Call("id", TARGET, "pooled", 1.0, 0, 1, False, "likeness")
+CALL = Call("id", TARGET, "pooled", 1.0, 0, 1, False, (0, 1), "likeness")
 
 
 @pytest.mark.parametrize(
@@ -348,6 +393,15 @@ def test_every_damaged_byte_of_parts_is_noticed():
     for cut in range(len(data)):
         with pytest.raises(NotDivided, match="damaged"):
             unpacked(data[:cut])
+
+
+def test_places_that_nobody_can_read_leave_it_to_one(redis_client):
+    redis_client.hset(joint_refit("refit", 3), mapping={"0": b"", "1": b""})
+    assert JointRefits(redis_client).told("refit", 3) == {0, 1}
+
+    redis_client.hset(joint_refit("refit", 3), "q", b"")
+    with pytest.raises(NotDivided, match="damaged"):
+        JointRefits(redis_client).told("refit", 3)
 
 
 @pytest.mark.slow
