@@ -277,7 +277,7 @@ class JointRefits:
         self._client.pexpire(key, _REPORTED_MILLISECONDS)
 
     @reaching_the_store()
-    def told(self, refit: str, step: int) -> set[int]:
+    def reporters(self, refit: str, step: int) -> set[int]:
         """The places of those who have told what they have to say in a step; raises `NotDivided`
         where nobody can read them."""
         places = self._client.hkeys(keys.joint_refit(refit, step))

@@ -7,7 +7,7 @@ Each closed hour is binned by the probabilities that served it, from maps fitted
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -286,25 +286,13 @@ def _of_whole(evidence: PcocEvidence) -> Row | None:
 
 
 @dataclass(frozen=True, slots=True)
-class RawScores:
-    """Quality of the scores, and the top campaigns; tables have no campaign in common."""
+class TargetScorecards:
+    """Of a target, as far as tables were taken in, which have no campaign in common: the top
+    campaigns, and the quality of scores, and of the probabilities that were served, in the window
+    and in its newest hour."""
 
     top: TopCampaigns
-    quality: BinnedScorecard = field(default_factory=BinnedScorecard)
-
-    def add(self, table: BinsTable) -> None:
-        """Take in a table; a campaign's impressions of all versions of the model are one."""
-        whole = table.without_versions()
-        self.quality.add(whole)
-        self.top.add(whole)
-
-
-@dataclass(frozen=True, slots=True)
-class TargetScores:
-    """Quality of a target's scores, and of the probabilities that were served, in the newest closed
-    hour and in the window, as far as tables were taken in."""
-
-    raw: RawScores
+    raw: BinnedScorecard
     calibrated: BinnedScorecard
     hour_raw: BinnedScorecard
     hour_calibrated: BinnedScorecard
@@ -312,46 +300,54 @@ class TargetScores:
     @classmethod
     def nothing(cls, count: int) -> Self:
         """Before any table, for so many top campaigns."""
-        cards = (BinnedScorecard(floors=floors) for floors in (True, False, True))
-        return cls(RawScores(TopCampaigns(count)), *cards)
+        floors = (False, True, False, True)
+        return cls(TopCampaigns(count), *(BinnedScorecard(floors=each) for each in floors))
+
+    def add(self, table: BinsTable) -> None:
+        """Take in a table of the window's scores; a campaign's impressions of all versions of the
+        model are one."""
+        whole = table.without_versions()
+        self.raw.add(whole)
+        self.top.add(whole)
 
     @property
     def sums(self) -> list[Part]:
         """What the report is made of; see `join`."""
-        return [(as_array(self.raw.top.entries),), *(card.sums for card in self._cards)]
+        return [(as_array(self.top.entries),), *(card.sums for card in self._cards)]
 
     def join(self, parts: Sequence[Part]) -> None:
         """Take in the `sums` of other shards, of one worker after the other."""
         each = 1 + len(self._cards)
         for (entries,), *sums in (parts[at : at + each] for at in range(0, len(parts), each)):
-            self.raw.top.join(listed_in(entries))
+            self.top.join(listed_in(entries))
             for card, own in zip(self._cards, sums, strict=True):
                 card.join(own)
 
     @property
     def _cards(self) -> tuple[BinnedScorecard, ...]:
-        return self.raw.quality, self.calibrated, self.hour_raw, self.hour_calibrated
+        return self.raw, self.calibrated, self.hour_raw, self.hour_calibrated
 
     def report(self, closed: int) -> dict[str, Any]:
         """As the report has it, of the hours below `closed`."""
-        rows = [card.row() for card in self._cards]
+        raw, calibrated, *hour = [card.row() for card in self._cards]
         return {
             "judged_until": closed * SECONDS_PER_HOUR,
-            "hour": dict(zip(("raw", "calibrated"), rows[2:], strict=True)),
-            "window": dict(zip(("raw", "calibrated"), rows[:2], strict=True)),
-            "top": self.raw.top.entries,
+            "hour": dict(zip(("raw", "calibrated"), hour, strict=True)),
+            "window": {"raw": raw, "calibrated": calibrated},
+            "top": self.top.entries,
         }
 
 
 @dataclass(slots=True)
 class RawWindow:
     """The window of a report: its hours, how many top campaigns are listed, and what was `found`
-    when all of its bins had gone by, if they did; all `scores` of it where other workers helped."""
+    when all of its bins had gone by, if they did; all of the report if it is `complete`, where
+    other workers helped."""
 
     hours: range
     count: int
-    found: RawScores | None = None
-    scores: TargetScores | None = None
+    found: TargetScorecards | None = None
+    complete: bool = False
 
     @classmethod
     def none(cls) -> Self:
@@ -363,9 +359,9 @@ class RawWindow:
         """Whether the bins of its hours are worth looking at."""
         return bool(self.hours) and self.found is None
 
-    def begin(self) -> RawScores:
+    def begin(self) -> TargetScorecards:
         """What to add the tables to as they go by."""
-        return RawScores(TopCampaigns(self.count))
+        return TargetScorecards.nothing(self.count)
 
 
 _OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top", "bounds")
@@ -385,25 +381,25 @@ class TargetReport:
 
     def of(self, target: str, window: RawWindow) -> dict[str, Any]:
         """Quality of the window and of its newest hour, and the top campaigns."""
-        return (window.scores or self.scores(target, window)).report(window.hours.stop)
+        found = window.found if window.complete else None
+        return (found or self.scores(target, window)).report(window.hours.stop)
 
-    def scores(self, target: str, window: RawWindow, shards: range = range(SHARDS)) -> TargetScores:
+    def scores(
+        self, target: str, window: RawWindow, shards: range = range(SHARDS)
+    ) -> TargetScorecards:
         """The same of some shards; `window` may have found what the bins of their scores tell."""
         first, closed = window.hours.start, window.hours.stop
-        found = TargetScores.nothing(window.count)
         blocks = partial(self.bins.window_blocks, target, shards=shards)
-        if window.found is not None:
-            found = replace(found, raw=window.found)
-        else:
-            for table in blocks(first, closed):
-                found.raw.add(table)
+        found = window.found or window.begin()
+        for table in () if window.found else blocks(first, closed):
+            found.add(table)
         for table in blocks(closed - 1, closed):
             found.hour_raw.add(table.without_versions())
         for table in blocks(closed - 1, closed, calibrated=True):
             found.hour_calibrated.add(table)
         for table in blocks(first, closed, calibrated=True):
             found.calibrated.add(table)
-            found.raw.top.add_calibrated(table)
+            found.top.add_calibrated(table)
         return found
 
 

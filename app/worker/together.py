@@ -33,7 +33,7 @@ from app.storage.lease import (
     ShardShare,
 )
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
-from app.worker.monitoring import RawWindow, TargetReport, TargetScores
+from app.worker.monitoring import RawWindow, TargetReport, TargetScorecards
 from calibrators.bins.table import History
 from calibrators.methods.refit import Fitted
 from calibrators.model_versions import refit_by_version
@@ -91,7 +91,7 @@ class StorePeers(Peers):
 
     def _wait_for(self, step: int) -> None:
         pause, begun, looked = _FIRST_PAUSE, monotonic(), monotonic()
-        while len(self._refits.told(self._refit, step)) < self.count:
+        while len(self._refits.reporters(self._refit, step)) < self.count:
             if monotonic() - looked > _LOOK_SECONDS:
                 looked = monotonic()
                 self._look(step, looked - begun)
@@ -101,8 +101,8 @@ class StorePeers(Peers):
 
     def _look(self, step: int, waited: float) -> None:
         # Who has told what there is to tell may have gone since: there is no step after its last.
-        told = self._refits.told(self._refit, step)
-        awaited = [each for place, each in enumerate(self._members) if place not in told]
+        reported = self._refits.reporters(self._refit, step)
+        awaited = [each for place, each in enumerate(self._members) if place not in reported]
         gone, stopped = self._refits.gone(awaited), self._refits.stopped(self._refit)
         if stopped is not None and stopped.startswith(_ALONE):
             raise NotDivided(stopped.removeprefix(_ALONE))
@@ -160,7 +160,7 @@ class Together:
         self, target: str, calibrator: str, history: StoredHistory, memory: object, trial: bool
     ) -> Fitted | None:
         hours, window = history.blocks.stored.hours, history.blocks.window
-        reported = (window.hours.start, window.hours.stop) if window.scores is None else (0, 0)
+        reported = (0, 0) if window.complete else (window.hours.start, window.hours.stop)
         call = Call(
             uuid4().hex,
             target,
@@ -182,7 +182,8 @@ class Together:
         try:
             method, own = self.methods.of(calibrator), self._own(history, peers, call)
             fitted = refit_by_version(method, own, memory=memory, trial=trial)
-            window.scores = self._scores(call, own) or window.scores
+            if own.blocks.window.hours:
+                window.found, window.complete = self._scores(call, own), True
             return fitted
         except Exception as error:
             self._stop(call, error)
@@ -242,7 +243,8 @@ class Together:
         method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
         try:
             refit_by_version(method, own, trial=call.trial)
-            self._scores(call, own)
+            if own.blocks.window.hours:
+                self._scores(call, own)
         except Exception as error:
             self._stop(call, error)
             raise
@@ -255,14 +257,11 @@ class Together:
         window = RawWindow(range(*call.report), self.settings.top_campaigns)
         return replace(history, blocks=ReadBlocks(stored, window), peers=peers)
 
-    def _scores(self, call: Call, own: StoredHistory) -> TargetScores | None:
-        """Those of all, for who leads; None where nothing is to be reported."""
+    def _scores(self, call: Call, own: StoredHistory) -> TargetScorecards:
+        """Those of all, for who leads."""
         window, shards = own.blocks.window, own.blocks.stored.shards
-        if not window.hours:
-            return None
-        report = TargetReport(self.settings, self.bins)
+        report, found = TargetReport(self.settings, self.bins), window.begin()
         sums = report.scores(call.target, window, shards).sums
-        found = TargetScores.nothing(window.count)
         found.join(list(own.peers.gather(sums, to_first=True)))
         return found
 

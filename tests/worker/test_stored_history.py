@@ -5,7 +5,7 @@ import pytest
 
 from app.storage import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.monitoring import BinnedScorecard, RawScores, RawWindow, TopCampaigns
+from app.worker.monitoring import BinnedScorecard, RawWindow, TargetScorecards, TopCampaigns
 from app.worker.refit import ReadBlocks, StoredHistory
 from calibrators import BinsTable
 from calibrators.bins.table import History
@@ -38,8 +38,8 @@ def history_of(store: BinsStore, window: RawWindow) -> StoredHistory:
     return StoredHistory(float(BEHIND), ReadBlocks(store.history("click", FIRST, BEHIND), window))
 
 
-def told(found: RawScores | None):
-    return None if found is None else (found.quality.row(), found.top.entries)
+def told(found: TargetScorecards | None):
+    return None if found is None else (found.raw.row(), found.top.entries)
 
 
 def read_for_itself(store: BinsStore, window: RawWindow):

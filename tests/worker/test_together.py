@@ -197,8 +197,7 @@ def test_the_report_is_that_of_one_worker(stored, workers, calibrator):
 
     with workers.helping(helpers):
         first.refit(TARGET, calibrator, history_of(first, together), None, True)
-    assert together.scores is not None
-    assert alone.scores is None
+    assert (together.complete, alone.complete) == (True, False)
     found = report.of(TARGET, together)
 
     assert (found["top"], found["judged_until"]) == (expected["top"], expected["judged_until"])
@@ -223,7 +222,7 @@ def test_one_that_is_done_before_the_others_has_not_gone(stored, workers, monkey
     with workers.helping(helpers):
         first.refit(TARGET, "sir", history_of(first, window), None, True)
 
-    assert window.scores is not None
+    assert window.complete
     assert "begins anew" not in caplog.text
 
 
@@ -397,11 +396,11 @@ def test_every_damaged_byte_of_parts_is_noticed():
 
 def test_places_that_nobody_can_read_leave_it_to_one(redis_client):
     redis_client.hset(joint_refit("refit", 3), mapping={"0": b"", "1": b""})
-    assert JointRefits(redis_client).told("refit", 3) == {0, 1}
+    assert JointRefits(redis_client).reporters("refit", 3) == {0, 1}
 
     redis_client.hset(joint_refit("refit", 3), "q", b"")
     with pytest.raises(NotDivided, match="damaged"):
-        JointRefits(redis_client).told("refit", 3)
+        JointRefits(redis_client).reporters("refit", 3)
 
 
 @pytest.mark.slow
