@@ -50,7 +50,7 @@ COME_SECONDS: Final = 1.0
 _CALL_SECONDS: Final = 3 * COME_SECONDS
 _STEP_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.25
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 _TRIES = 3
 _ALONE: Final = "alone: "
 """What begins the reason of one that has seen that the history cannot be divided."""
