@@ -37,7 +37,7 @@ from app.worker.monitoring import RawWindow, TargetReport, TargetScorecards
 from calibrators.bins.table import History
 from calibrators.methods.refit import Fitted
 from calibrators.model_versions import refit_by_version
-from calibrators.peers import NotDivided, Part, Peers
+from calibrators.peers import NotDivided, Part, Peers, as_array, listed_in
 
 _log = logging.getLogger(__name__)
 
@@ -182,6 +182,7 @@ class Together:
         try:
             method, own = self.methods.of(calibrator), self._own(history, peers, call)
             fitted = refit_by_version(method, own, memory=memory, trial=trial)
+            self._tell_damage(peers)
             if own.blocks.window.hours:
                 window.found, window.complete = self._scores(call, own), True
             return fitted
@@ -243,6 +244,7 @@ class Together:
         method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
         try:
             refit_by_version(method, own, trial=call.trial)
+            self._tell_damage(peers)
             if own.blocks.window.hours:
                 self._scores(call, own)
         except Exception as error:
@@ -256,6 +258,12 @@ class Together:
         stored = replace(history.blocks.stored, shards=shards)
         window = RawWindow(range(*call.report), self.settings.top_campaigns)
         return replace(history, blocks=ReadBlocks(stored, window), peers=peers)
+
+    def _tell_damage(self, peers: Peers) -> None:
+        """What any of them has set aside stands in the report of who leads."""
+        damage = self.bins.damage
+        for (found,) in peers.gather([(as_array(damage.emptied()),)], to_first=True):
+            damage.found += listed_in(found)
 
     def _scores(self, call: Call, own: StoredHistory) -> TargetScorecards:
         """Those of all, for who leads."""

@@ -208,6 +208,18 @@ def test_the_report_is_that_of_one_worker(stored, workers, calibrator):
             assert found[span][kind][name] == near, name
 
 
+def test_what_a_helper_sets_aside_is_reported(stored, workers):
+    """The last shards are never those of who leads."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    stored.hset(TargetHour(SHARDS - 1, TARGET, NEWEST).bins, "table", b"damaged")
+
+    with workers.helping(helpers):
+        first.refit(TARGET, "sir", history_of(first), None, True)
+
+    (found,) = first.bins.damage.emptied()
+    assert (found["shard"], found["hour"], found["target"]) == (SHARDS - 1, NEWEST, TARGET)
+
+
 def test_one_that_is_done_before_the_others_has_not_gone(stored, workers, monkeypatch, caplog):
     """It gives back its place while the slowest still has something to tell."""
     first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
