@@ -1,5 +1,5 @@
-"""The numbers of the report: out-of-sample quality of the last hour and of the window, and which
-campaigns are off beyond chance.
+"""The numbers of the report: out-of-sample quality of the last hour and of the window, which
+campaigns are off beyond chance, and what hours cost and brought.
 
 Each closed hour is binned by the probabilities that served it, from maps fitted before it began.
 """
@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -21,101 +20,14 @@ from app.storage.experiments import CHALLENGER_OF
 from app.storage.keys import SHARDS
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas, Bins, BinsTable
+from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.peers import Part, as_array, listed_in
 from calibrators.samples import Floats
-from evaluation.metrics.cal_n import cal_n_of
-from evaluation.metrics.calibration import GC_N, pooled_scores
-from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns, GroupCalibration
-from evaluation.metrics.predictions import Predictions
+from evaluation.metrics.calibration import BinnedScorecard
 
 Row = Mapping[str, float | None]
 _log = logging.getLogger(__name__)
-
-_DRAWS = 20
-"""Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
-_CELLS_TOGETHER = 1 << 13
-"""Tables are joined up to so many cells: numpy is called as often for few as for many."""
-
-
-class BinnedScorecard:
-    """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
-
-    A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
-    bins. Takes in tables of which none has a campaign of another's, so that only one of them needs
-    to be in memory at a time.
-    """
-
-    def __init__(self, *, floors: bool = False) -> None:
-        """With the `floors` of GC-N, which take as long as all else, where they are wanted."""
-        self._waiting: list[BinsTable] = []
-        self._totals: list[Bins] = []
-        self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
-        self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N if floors}
-
-    def add(self, table: BinsTable) -> None:
-        """Take in a table."""
-        self._waiting.append(table)
-        if sum(len(waiting.cells) for waiting in self._waiting) >= _CELLS_TOGETHER:
-            self._take_in()
-
-    def _take_in(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        table = waiting[0] if len(waiting) == 1 else BinsTable.merge(waiting)
-        self._totals.append(table.total())
-        *columns, rows = table.samples()
-        runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
-        for n, errors in self._errors.items():
-            errors.append(runs.cal_n(n))
-        for n, found in self._floors.items():
-            found.append(_floors(runs, n))
-
-    @property
-    def sums(self) -> Part:
-        """What the numbers are made of; see `join`."""
-        self._finish()
-        pooled = Bins.merge(self._totals)
-        errors = [CampaignErrors.joined(parts) for parts in self._parts]
-        columns = ((each.campaigns, each.values, each.weights) for each in errors)
-        return (pooled.cells, pooled.sums, *chain.from_iterable(columns))
-
-    def join(self, sums: Part) -> None:
-        """Take in what `sums` gives of tables that a scorecard like this has taken in elsewhere."""
-        cells, pooled, *columns = sums
-        self._totals.append(Bins.of_sums(cells, pooled))
-        for parts, own in zip(self._parts, zip(*[iter(columns)] * 3, strict=True), strict=True):
-            parts.append(CampaignErrors(*own))
-
-    @property
-    def _parts(self) -> list[list[CampaignErrors]]:
-        return [*self._errors.values(), *self._floors.values()]
-
-    def _finish(self) -> None:
-        if self._waiting or not self._totals:
-            self._take_in()
-
-    def row(self) -> Row:
-        """The numbers; what is undefined is None, so that no gauge shows it."""
-        self._finish()
-        pooled = Predictions.check(*Bins.merge(self._totals).samples())
-        row = {
-            **pooled_scores(pooled),
-            **{f"cal_{n}": cal_n_of(pooled, n, "merge") for n in (3, 5)},
-            **{f"gc_{n}": CampaignErrors.joined(parts).mean for n, parts in self._errors.items()},
-            **{
-                f"gc_{n}_floor": CampaignErrors.joined(parts).mean
-                for n, parts in self._floors.items()
-            },
-        }
-        return {name: value if math.isfinite(value) else None for name, value in row.items()}
-
-
-def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
-    """What GC-N would be made of if the probabilities were the truth."""
-    rng = np.random.default_rng(n)
-    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
-    kept = np.flatnonzero(~np.isnan(found.floors))
-    return CampaignErrors(kept, found.floors[kept], found.samples[kept])
 
 
 def quality(table: BinsTable, *, floors: bool = False) -> Row:
@@ -410,6 +322,134 @@ def carried_over(before: Mapping[str, Any], closed: int) -> dict[str, Any] | Non
     more = {name: before[name] for name in ("money", "fields") if name in before}
     # A report of before there were bounds has none.
     return {name: before.get(name) for name in _OF_CLOSED_HOURS} | more
+
+
+_SUMS: Final = (
+    *("cost", "value", "impressions", "outcomes"),
+    *("earned", "expected_raw", "expected"),
+    *("predicted_value_raw", "predicted_value"),
+)
+"""Of an hour: the first four as the report shows them, then sums of bid x outcome, bid x score and
+bid x calibrated probability, and of value per outcome x score and x calibrated probability."""
+_TYPICAL: Final = 10.0
+"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh:
+those of an hour are few, and without any nobody knows what one is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoneyReport:
+    """Reads the breakdowns of money and bids; `history` are the manifests of the versions kept,
+    newest first."""
+
+    bins: BinsStore
+    cache: AtlasCache
+    history: Sequence[Mapping[str, Any]]
+    versions_kept: int
+    window_hours: int
+
+    def of(self, target: str, closed: int, before: Mapping[str, Any]) -> dict[str, Any]:
+        """`money` of a target's report; nothing where no money was sent within the window.
+
+        `hour` is the newest closed hour and `window` all of the window that were evaluated, each
+        with the sums cost, value, impressions and outcomes, and, None where undefined:
+
+            rpm       cost of a thousand impressions
+            roi       value / cost
+            ropr      sum of bid x outcome / sum of bid x calibrated probability
+            ropr_raw  the same of the scores
+            copc_value      value / sum of value per outcome x calibrated probability
+            copc_value_raw  the same of the scores
+
+        What an outcome is worth is that of its campaign in the hour, value / outcomes, drawn
+        towards that of the target. `hours` are the sums, `_SUMS`, by hour.
+        """
+        first = closed - self.window_hours
+        hours = (before.get("money") or {}).get("hours", {})
+        # A report of before there were all of these sums has shorter rows.
+        known = {int(h): row for h, row in hours.items() if len(row) == len(_SUMS)}
+        until = int(before.get("judged_until") or 0) // SECONDS_PER_HOUR
+        # The newest of them once more: its late clicks are in now.
+        known |= {hour: self._sums(target, hour) for hour in range(max(first, until - 1), closed)}
+        hours = {str(hour): row for hour, row in sorted(known.items()) if row and hour >= first}
+        if not hours:
+            return {}
+        newest = hours.get(str(closed - 1))
+        rows = {"hour": _row([newest] if newest else []), "window": _row(hours.values())}
+        return {"money": {**rows, "hours": hours}}
+
+    def _sums(self, target: str, hour: int) -> list[float] | None:
+        """None of an hour without money, or whose maps nobody knows any more."""
+        bids = list(self.bins.breakdown(target, "bid", hour, hour + 1))
+        paid = list(self.bins.breakdown(target, "money", hour, hour + 1))
+        if not any(map(len, (*bids, *paid))):
+            return None
+        served = self.cache.serving(hour, self.history, self.versions_kept)
+        if served is None:
+            return None
+        atlas = served.atlases.get(target, Atlas.empty())
+        cost, _, value = _totals(paid)
+        tables = list(self.bins.shards_of_hour(target, hour))
+        impressions, _, outcomes = _totals(tables)
+        _, expected_raw, earned = _totals(bids)
+        _, expected, _ = _totals(map(atlas.calibrated, bids))
+        # A row each: its one cell is that of score 0.
+        own = {
+            name: worth
+            for table in paid
+            for name, worth in zip(table.campaigns, from_fixed(table.positives), strict=True)
+        }
+        predicted = _predicted_values(tables, own, _over(value, outcomes) or 0.0, atlas)
+        return [
+            *(cost, value, impressions, outcomes, earned, expected_raw, expected),
+            *predicted.tolist(),
+        ]
+
+
+def _totals(tables: Iterable[BinsTable]) -> list[float]:
+    """Weights, weighted scores and positives of all tables."""
+    found = np.zeros(3)
+    for table in tables:
+        found += [*map(grand_total, (table.counts, table.score_sums, table.positives))]
+    return [float(total) for total in found]
+
+
+def _predicted_values(
+    tables: Iterable[BinsTable], own: Mapping[str, float], typical: float, atlas: Atlas
+) -> Floats:
+    """What the outcomes would be worth that scores, and calibrated probabilities, predict, (2,).
+
+    own : the value of each campaign that has any.
+    typical : that of an outcome of the target.
+    """
+    found = np.zeros(2)
+    for table in tables:
+        scores, rates, counts, rows = table.samples()
+        names = table.campaigns
+        values = np.array([own.get(name, 0.0) for name in names])
+        outcomes = np.bincount(rows, rates * counts, len(names))
+        worth = (values + _TYPICAL * typical) / (outcomes + _TYPICAL)
+        calibrated = atlas.look_up(atlas.rows(names)[rows], scores)
+        found += [(worth[rows] * counts) @ each for each in (scores, calibrated)]
+    return found
+
+
+def _row(hours: Iterable[list[float]]) -> Row:
+    sums = np.array([*hours]).reshape(-1, len(_SUMS)).sum(axis=0).tolist()
+    named = dict(zip(_SUMS, sums, strict=True))
+    rpm = _over(named["cost"], named["impressions"])
+    return {
+        **{name: named[name] for name in _SUMS[:4]},
+        "rpm": None if rpm is None else 1000 * rpm,
+        "roi": _over(named["value"], named["cost"]),
+        "ropr": _over(named["earned"], named["expected"]),
+        "ropr_raw": _over(named["earned"], named["expected_raw"]),
+        "copc_value": _over(named["value"], named["predicted_value"]),
+        "copc_value_raw": _over(named["value"], named["predicted_value_raw"]),
+    }
+
+
+def _over(above: float, below: float) -> float | None:
+    return above / below if below > 0 else None
 
 
 def new_pushes(target: str, before: Mapping[str, Any], report: Mapping[str, Any]) -> list[int]:

@@ -20,9 +20,9 @@ from app.storage.lease import LeaseToken
 from app.storage.overrides import FrozenTargets, Overrides, frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
-from app.worker.breakdowns import BreakdownsReport
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.experiments import Canary, Challengers
+from app.worker.fields import FieldsReport
 from app.worker.fitting import (
     FROZEN,
     Fitting,
@@ -35,6 +35,7 @@ from app.worker.fitting import (
     refit_target,
 )
 from app.worker.monitoring import (
+    MoneyReport,
     PcocBounds,
     PrequentialEvaluation,
     RawWindow,
@@ -446,12 +447,13 @@ class Refitter:
     ) -> dict[str, Any]:
         found = target_report.of(order.target, window)
         kept, hours = self.settings.versions_kept, self.settings.window_hours
-        parts = BreakdownsReport(self.bins, self.cache, self.versions.history(), kept, hours)
+        stored = (self.bins, self.cache, self.versions.history(), kept, hours)
+        fields = FieldsReport(*stored).of(order.target, closed) if self.settings.fields else {}
         return {
             **found,
             "bounds": PcocBounds(self.bins, hours).report(order.target),
-            **parts.money(order.target, closed, order.before),
-            **(parts.fields(order.target, closed) if self.settings.fields else {}),
+            **MoneyReport(*stored).of(order.target, closed, order.before),
+            **fields,
         }
 
     def _in_force(self) -> CachedVersion | None:

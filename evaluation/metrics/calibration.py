@@ -10,15 +10,21 @@ Log loss and RIG clip probabilities to [1e-12, 1 - 1e-12]; RIG and NMSE are nan 
 both positives and negatives. Arguments and errors are those of `evaluation.metrics`.
 """
 
-from math import log
+from collections.abc import Mapping
+from itertools import chain
+from math import isfinite, log
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logit, logsumexp, xlogy
 
+from calibrators.bins.bins import Bins
+from calibrators.bins.table import BinsTable
 from calibrators.samples import Floats, check_equal_lengths, check_not_negative
 from evaluation.metrics.auc import auc_of
-from evaluation.metrics.gc_n import CampaignRuns
+from evaluation.metrics.cal_n import cal_n_of
+from evaluation.metrics.gc_n import CampaignErrors, CampaignRuns, GroupCalibration
 from evaluation.metrics.predictions import Campaigns, Predictions, ratio, weighted_mean
 
 
@@ -396,3 +402,89 @@ def pooled_scores(predictions: Predictions) -> dict[str, float]:
         "log_loss": log_loss_of(predictions),
         "auc": auc_of(predictions),
     }
+
+
+_DRAWS = 20
+"""Of the outcomes of each campaign, for the floor of GC-N, which is a mean over campaigns."""
+_CELLS_TOGETHER = 1 << 13
+"""Tables are joined up to so many cells: numpy is called as often for few as for many."""
+
+
+class BinnedScorecard:
+    """Scorecard of binned probabilities, with Cal-3 and Cal-5 of all campaigns together.
+
+    A cell counts as its mean probability, and what pools the campaigns is taken from their pooled
+    bins. Takes in tables of which none has a campaign of another's, so that only one of them needs
+    to be in memory at a time.
+    """
+
+    def __init__(self, *, floors: bool = False) -> None:
+        """With the `floors` of GC-N, which take as long as all else, where they are wanted."""
+        self._waiting: list[BinsTable] = []
+        self._totals: list[Bins] = []
+        self._errors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N}
+        self._floors: dict[int, list[CampaignErrors]] = {n: [] for n in GC_N if floors}
+
+    def add(self, table: BinsTable) -> None:
+        """Take in a table."""
+        self._waiting.append(table)
+        if sum(len(waiting.cells) for waiting in self._waiting) >= _CELLS_TOGETHER:
+            self._take_in()
+
+    def _take_in(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        table = waiting[0] if len(waiting) == 1 else BinsTable.merge(waiting)
+        self._totals.append(table.total())
+        *columns, rows = table.samples()
+        runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
+        for n, errors in self._errors.items():
+            errors.append(runs.cal_n(n))
+        for n, found in self._floors.items():
+            found.append(_floors(runs, n))
+
+    @property
+    def sums(self) -> tuple[NDArray[Any], ...]:
+        """What the numbers are made of; see `join`."""
+        self._finish()
+        pooled = Bins.merge(self._totals)
+        errors = [CampaignErrors.joined(parts) for parts in self._parts]
+        columns = ((each.campaigns, each.values, each.weights) for each in errors)
+        return (pooled.cells, pooled.sums, *chain.from_iterable(columns))
+
+    def join(self, sums: tuple[NDArray[Any], ...]) -> None:
+        """Take in what `sums` gives of tables that a scorecard like this has taken in elsewhere."""
+        cells, pooled, *columns = sums
+        self._totals.append(Bins.of_sums(cells, pooled))
+        for parts, own in zip(self._parts, zip(*[iter(columns)] * 3, strict=True), strict=True):
+            parts.append(CampaignErrors(*own))
+
+    @property
+    def _parts(self) -> list[list[CampaignErrors]]:
+        return [*self._errors.values(), *self._floors.values()]
+
+    def _finish(self) -> None:
+        if self._waiting or not self._totals:
+            self._take_in()
+
+    def row(self) -> Mapping[str, float | None]:
+        """The numbers; what is undefined is None, so that no gauge shows it."""
+        self._finish()
+        pooled = Predictions.check(*Bins.merge(self._totals).samples())
+        row = {
+            **pooled_scores(pooled),
+            **{f"cal_{n}": cal_n_of(pooled, n, "merge") for n in (3, 5)},
+            **{f"gc_{n}": CampaignErrors.joined(parts).mean for n, parts in self._errors.items()},
+            **{
+                f"gc_{n}_floor": CampaignErrors.joined(parts).mean
+                for n, parts in self._floors.items()
+            },
+        }
+        return {name: value if isfinite(value) else None for name, value in row.items()}
+
+
+def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
+    """What GC-N would be made of if the probabilities were the truth."""
+    rng = np.random.default_rng(n)
+    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
+    kept = np.flatnonzero(~np.isnan(found.floors))
+    return CampaignErrors(kept, found.floors[kept], found.samples[kept])

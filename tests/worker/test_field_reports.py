@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.worker.atlas_cache import CachedVersion
-from app.worker.breakdowns import BreakdownsReport
+from app.worker.fields import FieldsReport
 from calibrators import Atlas
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
@@ -47,8 +47,8 @@ class Cache:
 
 
 def report(effects: FieldEffects | None) -> dict[str, Any]:
-    made: Any = BreakdownsReport(Bins(), Cache(effects), [], 8, 24)  # type: ignore[arg-type]
-    found: dict[str, Any] = made.fields("click", HOURS.stop + 1)["fields"]
+    made: Any = FieldsReport(Bins(), Cache(effects), [], 8, 24)  # type: ignore[arg-type]
+    found: dict[str, Any] = made.of("click", HOURS.stop + 1)["fields"]
     return found
 
 

@@ -9,7 +9,7 @@ from app.storage.blocks import TERMS, Terms
 from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
 from app.storage.statistics.breakdowns import COLUMNS, DAYS_KEPT
-from app.worker.breakdowns import BreakdownsReport
+from app.worker.monitoring import MoneyReport
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
 from calibrators.bins.codecs import from_fixed
@@ -98,7 +98,7 @@ def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, lease, append,
     append(paid_batch(log, terms_of(log)))
     before = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)["targets"]["click"]
     old = {"hours": {hour: row[:7] for hour, row in before["money"]["hours"].items()}}
-    report = BreakdownsReport(
+    report = MoneyReport(
         refitter.bins,
         refitter.cache,
         refitter.versions.history(),
@@ -106,7 +106,7 @@ def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, lease, append,
         refitter.settings.window_hours,
     )
 
-    found = report.money("click", HOUR + 3, {**before, "money": old})
+    found = report.of("click", HOUR + 3, {**before, "money": old})
 
     assert [int(hour) for hour in found["money"]["hours"]] == [HOUR + 1, HOUR + 2]
 

@@ -5,10 +5,11 @@ import pytest
 
 from app.storage import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
-from app.worker.monitoring import BinnedScorecard, RawWindow, TargetScorecards, TopCampaigns
+from app.worker.monitoring import RawWindow, TargetScorecards, TopCampaigns
 from app.worker.refit import ReadBlocks, StoredHistory
 from calibrators import BinsTable
 from calibrators.bins.table import History
+from evaluation.metrics.calibration import BinnedScorecard
 
 FIRST, BEHIND = 1000, 1006
 NAMES = [f"campaign-{number:02}" for number in range(40)]

@@ -1,5 +1,4 @@
-"""What breakdowns of hours tell of an immediate target: the parts `fields`, predicted and observed
-positives by field, and `money`, what hours cost and brought, of its report.
+"""Predicted and observed positives by field: the part `fields` of an immediate target's report.
 
 The sums of an hour by value have what the maps gave when the hour was folded; here they get the
 effects that served the hour. A value gets those of its own field, and two values also those of
@@ -7,18 +6,15 @@ their pair; of the other fields all get the mean effect, as if values of one cam
 those of another.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
-from app.settings import SECONDS_PER_HOUR
 from app.storage.bins import BinsStore
 from app.worker.atlas_cache import AtlasCache
-from calibrators import Atlas
-from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
@@ -36,24 +32,13 @@ TOP: Final = 100
 """Values of a field, or of a pair, that a report lists."""
 _FEWEST: Final = 10
 """Samples of a value that counts as a segment."""
-_SUMS: Final = (
-    *("cost", "value", "impressions", "outcomes"),
-    *("earned", "expected_raw", "expected"),
-    *("predicted_value_raw", "predicted_value"),
-)
-"""Of an hour: the first four as the report shows them, then sums of bid x outcome, bid x score and
-bid x calibrated probability, and of value per outcome x score and x calibrated probability."""
-_TYPICAL: Final = 10.0
-"""A campaign's value per outcome is drawn towards the target's by what so many outcomes weigh:
-those of an hour are few, and without any nobody knows what one is worth."""
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class BreakdownsReport:
-    """Reads the sums by field, and those of money and bids; `history` are the manifests of the
-    versions kept, newest first."""
+class FieldsReport:
+    """Reads the sums by field; `history` are the manifests of the versions kept, newest first."""
 
     bins: BinsStore
     cache: AtlasCache
@@ -61,7 +46,7 @@ class BreakdownsReport:
     versions_kept: int
     window_hours: int
 
-    def fields(self, target: str, closed: int) -> dict[str, Any]:
+    def of(self, target: str, closed: int) -> dict[str, Any]:
         """`fields` of a target's report, of the newest hours below `closed` whose late clicks are
         in; nothing where no event came.
 
@@ -102,64 +87,6 @@ class BreakdownsReport:
             effects = None if atlas is None else atlas.effects
             found = self.bins.field_tables(target, hour)
             yield _served_tables({**found.fields, **found.pairs}, effects)
-
-    def money(self, target: str, closed: int, before: Mapping[str, Any]) -> dict[str, Any]:
-        """`money` of a target's report; nothing where no money was sent within the window.
-
-        `hour` is the newest closed hour and `window` all of the window that were evaluated, each
-        with the sums cost, value, impressions and outcomes, and, None where undefined:
-
-            rpm       cost of a thousand impressions
-            roi       value / cost
-            ropr      sum of bid x outcome / sum of bid x calibrated probability
-            ropr_raw  the same of the scores
-            copc_value      value / sum of value per outcome x calibrated probability
-            copc_value_raw  the same of the scores
-
-        What an outcome is worth is that of its campaign in the hour, value / outcomes, drawn
-        towards that of the target. `hours` are the sums, `_SUMS`, by hour.
-        """
-        first = closed - self.window_hours
-        hours = (before.get("money") or {}).get("hours", {})
-        # A report of before there were all of these sums has shorter rows.
-        known = {int(h): row for h, row in hours.items() if len(row) == len(_SUMS)}
-        until = int(before.get("judged_until") or 0) // SECONDS_PER_HOUR
-        # The newest of them once more: its late clicks are in now.
-        anew = range(max(first, until - 1), closed)
-        known |= {hour: self._money_of(target, hour) for hour in anew}
-        hours = {str(hour): row for hour, row in sorted(known.items()) if row and hour >= first}
-        if not hours:
-            return {}
-        newest = hours.get(str(closed - 1))
-        rows = {"hour": _row([newest] if newest else []), "window": _row(hours.values())}
-        return {"money": {**rows, "hours": hours}}
-
-    def _money_of(self, target: str, hour: int) -> list[float] | None:
-        """None of an hour without money, or whose maps nobody knows any more."""
-        bids = list(self.bins.breakdown(target, "bid", hour, hour + 1))
-        paid = list(self.bins.breakdown(target, "money", hour, hour + 1))
-        if not any(map(len, (*bids, *paid))):
-            return None
-        served = self.cache.serving(hour, self.history, self.versions_kept)
-        if served is None:
-            return None
-        atlas = served.atlases.get(target, Atlas.empty())
-        cost, _, value = _totals(paid)
-        tables = list(self.bins.shards_of_hour(target, hour))
-        impressions, _, outcomes = _totals(tables)
-        _, expected_raw, earned = _totals(bids)
-        _, expected, _ = _totals(map(atlas.calibrated, bids))
-        # A row each: its one cell is that of score 0.
-        own = {
-            name: worth
-            for table in paid
-            for name, worth in zip(table.campaigns, from_fixed(table.positives), strict=True)
-        }
-        predicted = _predicted_values(tables, own, _over(value, outcomes) or 0.0, atlas)
-        return [
-            *(cost, value, impressions, outcomes, earned, expected_raw, expected),
-            *predicted.tolist(),
-        ]
 
 
 def _served_tables(
@@ -302,50 +229,3 @@ def _spreads(differences: Floats, rows: Any, k: int) -> Floats:
 
 def _known(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def _totals(tables: Iterable[BinsTable]) -> list[float]:
-    """Weights, weighted scores and positives of all tables."""
-    found = np.zeros(3)
-    for table in tables:
-        found += [*map(grand_total, (table.counts, table.score_sums, table.positives))]
-    return [float(total) for total in found]
-
-
-def _predicted_values(
-    tables: Iterable[BinsTable], own: Mapping[str, float], typical: float, atlas: Atlas
-) -> Floats:
-    """What the outcomes would be worth that scores, and calibrated probabilities, predict, (2,).
-
-    own : the value of each campaign that has any.
-    typical : that of an outcome of the target.
-    """
-    found = np.zeros(2)
-    for table in tables:
-        scores, rates, counts, rows = table.samples()
-        names = table.campaigns
-        values = np.array([own.get(name, 0.0) for name in names])
-        outcomes = np.bincount(rows, rates * counts, len(names))
-        worth = (values + _TYPICAL * typical) / (outcomes + _TYPICAL)
-        calibrated = atlas.look_up(atlas.rows(names)[rows], scores)
-        found += [(worth[rows] * counts) @ each for each in (scores, calibrated)]
-    return found
-
-
-def _row(hours: Iterable[list[float]]) -> Row:
-    sums = np.array([*hours]).reshape(-1, len(_SUMS)).sum(axis=0).tolist()
-    named = dict(zip(_SUMS, sums, strict=True))
-    rpm = _over(named["cost"], named["impressions"])
-    return {
-        **{name: named[name] for name in _SUMS[:4]},
-        "rpm": None if rpm is None else 1000 * rpm,
-        "roi": _over(named["value"], named["cost"]),
-        "ropr": _over(named["earned"], named["expected"]),
-        "ropr_raw": _over(named["earned"], named["expected_raw"]),
-        "copc_value": _over(named["value"], named["predicted_value"]),
-        "copc_value_raw": _over(named["value"], named["predicted_value_raw"]),
-    }
-
-
-def _over(above: float, below: float) -> float | None:
-    return above / below if below > 0 else None
