@@ -310,7 +310,7 @@ def _size(history: StoredHistory) -> int:
     return sum(len(table) for block in blocks for table in block.values())
 
 
-_BESIDES: Final = 0.22
+_BESIDES: Final = 0.13
 """What the first does alone, such as the guard, as a share of what all do together; about what
 `python -m benchmarks together` shows."""
 

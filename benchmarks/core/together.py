@@ -2,8 +2,9 @@
 
 Traffic is that of the part `refit`: Zipf-like over the campaigns, 100 impressions an hour each on
 average; 48 hours of it are folded. Real workers, a process each, refit by `pooled` on one Redis,
-an hour after another refit. `first` is the worker that holds the lease: it makes all
-maps, guards, reports and publishes besides. `--large` has 100,000 campaigns.
+an hour after another refit. `busiest` is the worker that took most CPU: the one that holds the
+lease makes all maps, guards and publishes besides, and has fewer campaigns for it. `--large` has
+100,000 campaigns.
 
     python -m benchmarks together [--large] [--json] [--write]
 """
@@ -73,11 +74,11 @@ def _refit(store: Store, count: int) -> dict[str, Any]:
             for key in store.client.scan_iter(pattern):
                 store.client.delete(key)
     return {
-        "first, CPU s": used[-1],
+        "busiest, CPU s": used[-1],
         "others, CPU s": sum(used[:-1]) / max(count - 1, 1),
         "all, CPU s": sum(used),
         "wall s": seconds,
-        "first, peak MB": peaks[-1],
+        "largest, peak MB": peaks[-1],
         "others, peak MB": sum(peaks[:-1]) / max(count - 1, 1),
         "atlas": digest,
     }
