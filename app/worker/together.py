@@ -262,8 +262,8 @@ class Together:
     def _tell_damage(self, peers: Peers) -> None:
         """What any of them has set aside stands in the report of who leads."""
         damage = self.bins.damage
-        for (found,) in peers.gather([(as_array(damage.emptied()),)], to_first=True):
-            damage.found += listed_in(found)
+        parts = peers.gather([(as_array(damage.found),)], to_first=True)
+        damage.found = [each for (found,) in parts for each in listed_in(found)]
 
     def _scores(self, call: Call, own: StoredHistory) -> TargetScorecards:
         """Those of all, for who leads."""

@@ -346,9 +346,9 @@ def _everyone(blocks: Sequence[CampaignHours], usual: Sequence[Floats], peers: P
 
 def _of_all(block: CampaignHours, usual: Floats) -> Floats:
     """Expected and observed positives, (2, h): of a campaign as many as count in outages at most,
-    and none more than a standard deviation above the usual."""
+    and none more than two standard deviations above the usual."""
     share = CAMPAIGN_CAP / np.maximum(block.expected, CAMPAIGN_CAP)
-    observed = share * np.minimum(block.observed, usual + np.sqrt(usual))
+    observed = share * np.minimum(block.observed, usual + 2 * np.sqrt(usual))
     return np.stack(((share * block.expected).sum(axis=0), observed.sum(axis=0)))
 
 
@@ -364,8 +364,7 @@ def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[N
     usual = [block.expected * _usual(block.expected, block.observed)[:, None] for block in blocks]
     everyone = _everyone(blocks, usual, peers)
     tested = (everyone <= RAISED) * peers.sum((block.expected > 1).sum(axis=0) for block in blocks)
-    seen = (block.observed for block in blocks)
-    scans = [BurstScan.of(each * everyone, y) for each, y in zip(usual, seen, strict=True)]
+    scans = [BurstScan.of(u * everyone, b.observed) for u, b in zip(usual, blocks, strict=True)]
     bursts = list(_bursts(scans, tested, peers))
     short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
     back = [burst for burst in short if burst.behind < hours]

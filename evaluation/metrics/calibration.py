@@ -1,6 +1,6 @@
 """Is the total right? PCOC, COPC, prediction error, and ROPR, the same in money; losses: log loss,
 RIG, mean square error, NMSE, mean absolute error; and the scorecard, the row of metrics that
-commands and reports print.
+commands and reports print, of samples or of bins.
 
 Sums say nothing about where the errors lie: too high here and too low there cancel. `cal_n` sees
 that. With a = sum p and b = sum y, PCOC = a / b, COPC = b / a and prediction error = PCOC - 1. What
@@ -455,8 +455,9 @@ class BinnedScorecard:
         """Take in what `sums` gives of tables that a scorecard like this has taken in elsewhere."""
         cells, pooled, *columns = sums
         self._totals.append(Bins.of_sums(cells, pooled))
-        for parts, own in zip(self._parts, zip(*[iter(columns)] * 3, strict=True), strict=True):
-            parts.append(CampaignErrors(*own))
+        of_each = zip(self._parts, columns[::3], columns[1::3], columns[2::3], strict=True)
+        for parts, campaigns, values, weights in of_each:
+            parts.append(CampaignErrors(campaigns, values, weights))
 
     @property
     def _parts(self) -> list[list[CampaignErrors]]:

@@ -52,16 +52,16 @@ def test_many_that_are_raised_do_not_hide_themselves() -> None:
     """A quarter of the campaigns, by 2.5, lift the mean of all by a third: against that they would
     hardly be raised."""
     factors = raised(slice(0, 15), NEWEST, 2.5)
-    found = [burst_hours([block(factors, seed, 8.0)])[0] for seed in range(5)]
+    found = [burst_hours([block(factors, seed, 10.0)])[0] for seed in range(5)]
 
     assert np.mean([each[factors > 1].mean() for each in found]) > 0.9
     assert np.mean([each[factors == 1].mean() for each in found]) < 0.002
 
 
 def test_a_campaign_that_shows_little_itself_weighs_nothing_either() -> None:
-    """Twice as many clicks as eight, for an hour, are less than any test of one campaign takes."""
+    """Nineteen clicks in place of eight, for an hour, are less than any test of one takes."""
     observed = np.full((CAMPAIGNS, HOURS), 8.0)
-    observed[:8, -1] = 18.0
+    observed[:8, -1] = 19.0
     seen = CampaignHours.of(np.full(observed.shape, 8.0), observed)
     found = next(iter(block_weights([seen], AGES)))
 
@@ -74,9 +74,8 @@ def test_a_morning_of_campaigns_with_the_same_cycle_is_no_burst() -> None:
     """Of ten of sixty, higher by 2.2 at its top than at its bottom."""
     factors = np.ones((CAMPAIGNS, HOURS))
     factors[:10] = np.exp(0.4 * np.sin(2 * np.pi * np.arange(HOURS) / 24))
-    found = [burst_hours([block(factors, seed, 60.0)])[0] for seed in range(10)]
-
-    assert np.mean(found) < 0.0005
+    for seed in range(100):
+        assert not burst_hours([block(factors, seed, 60.0)])[0].any()
 
 
 def test_a_rise_that_stays_hides_no_burst_after_it() -> None:
