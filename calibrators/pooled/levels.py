@@ -275,6 +275,10 @@ _HARMONICS = 3
 """Waves of the daily cycle of target and groups, down to eight hours: they have the clicks to tell
 a morning by."""
 
+_SHARP = 6
+"""Waves of the target's, down to four hours, as far as its hours are likelier so: a morning that
+comes and goes within a few hours. Groups are seen against the target, which has it."""
+
 _ORDINARY = 0.1
 """Variance of a level of target or group before its first hour, in log ratio."""
 
@@ -286,7 +290,12 @@ def _cycles(amounts: Amounts, ages: Floats) -> Floats:
     if not len(none):
         return np.zeros((0, len(ages) + 1))
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
-    return AveragedFilter.of(series, ages, _HARMONICS).cycles(series, ages, np.append(ages, -AHEAD))
+    waves = (_HARMONICS, _SHARP) if len(none) == 1 else (_HARMONICS,)
+    filters = [AveragedFilter.of(series, ages, harmonics) for harmonics in waves]
+    evidence = np.array([each.evidence for each in filters])
+    belief = np.exp(evidence - evidence.max())
+    found = [each.cycles(series, ages, np.append(ages, -AHEAD)) for each in filters]
+    return np.tensordot(belief / belief.sum(), found, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

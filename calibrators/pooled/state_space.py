@@ -278,6 +278,8 @@ class AveragedFilter:
     models: LevelModels
     belief: Floats
     harmonics: int
+    evidence: float
+    """The logarithm of that likelihood, averaged over all models by what is believed before."""
 
     @classmethod
     def of(cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS) -> Self:
@@ -289,7 +291,9 @@ class AveragedFilter:
         found[LEVEL_MODELS.cycles[:, 0] > 0] -= 0.0 if returns else np.inf
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        return cls(LEVEL_MODELS.chosen(kept), belief[kept] / belief[kept].sum(), harmonics)
+        evidence = float(found.max() + np.log(belief.sum()))
+        shares = belief[kept] / belief[kept].sum()
+        return cls(LEVEL_MODELS.chosen(kept), shares, harmonics, evidence)
 
     def forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
         """Of the hour that is served."""

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammainc, ndtr
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.fields.field_errors import equal_trials
 from evaluation.fields.segments import (
     Family,
     FieldCodes,
@@ -81,28 +80,6 @@ class SegmentSums:
     variance: Floats
     spreads: Floats
 
-    @classmethod
-    def of_cells(
-        cls,
-        expected: ArrayLike,
-        positives: ArrayLike,
-        variance: ArrayLike,
-        samples: ArrayLike | None = None,
-    ) -> Self:
-        """The sums from cells of probability, lowest first, (k, cells) each.
-
-        Within a cell errors are taken to be of one sign. A few thousand cells that a segment's
-        rows fill evenly leave the error within 2 %; the sums are exact with any. `samples` counts
-        the rows of each cell; without it they are taken from the sums, as if all rows of a
-        segment had one probability.
-        """
-        cells = [np.asarray(column, np.float64) for column in (expected, positives, variance)]
-        predicted, actual, chance = (column.sum(axis=-1) for column in cells)
-        rows = equal_trials(predicted, actual, chance)
-        if samples is not None:
-            rows = np.asarray(samples, np.float64).sum(axis=-1)
-        return cls(rows, rows, predicted, actual, chance, cell_spreads(cells[1] - cells[0]))
-
     @property
     def chances(self) -> Floats:
         """How likely chance alone makes the error of each segment so large: `kuiper_chance`, times
@@ -127,7 +104,11 @@ class SegmentSums:
 
 
 def cell_spreads(differences: Floats) -> Floats:
-    """The highest running sum less the lowest, over the last axis; (k, cells) to (k,)."""
+    """The highest running sum less the lowest, over the last axis; (k, cells) to (k,).
+
+    Of cells of probability, lowest first: within one, errors are taken to be of one sign. A few
+    thousand cells that a segment's rows fill evenly leave its error within 2 %.
+    """
     running = np.cumsum(differences, axis=-1)
     highest = np.maximum(running.max(axis=-1, initial=0.0), 0.0)
     spreads: Floats = highest - np.minimum(running.min(axis=-1, initial=0.0), 0.0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.levels import LevelHierarchy
+from calibrators.pooled.levels import USUAL, Amounts, LevelHierarchy, LevelPath
 from calibrators.pooled.outliers import CampaignHours
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
@@ -187,3 +187,19 @@ def test_weights_of_zero_leave_an_hour_out():
     clean = fit_levels(expected, observed, ages_of(30), weights=weights)
     other = fit_levels(expected, spoilt, ages_of(30), weights=weights)
     assert other.shifts == pytest.approx(clean.shifts)
+
+
+@pytest.mark.parametrize("served", range(53, 59))
+def test_a_morning_of_a_few_hours_is_met_on_the_third_day(served):
+    """The target's level falls to three fifths from six to eight; 600 clicks an hour. Three waves
+    alone leave eight percent at seven."""
+
+    def morning(hours):
+        return np.exp(-0.5 * np.exp(-0.5 * ((hours % 24 - 7) / 1.7) ** 2))
+
+    rng, hours = np.random.default_rng(served), np.arange(served - 48, served)
+    expected = np.full((1, 48), 600.0)
+    drawn = (rng.poisson(expected * morning(hours)) for _ in range(20))
+    paths = [LevelPath.of(Amounts(seen, expected), ages_of(48), USUAL) for seen in drawn]
+    left = np.mean([np.log(path.now[0]) for path in paths]) - np.log(morning(served))
+    assert abs(left) < 0.05

@@ -103,7 +103,7 @@ def after_a_jump(chance, positives, seen, variance):
     before = courses(np.zeros((1, HOURS)), positives=positives, variance=variance)
     observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
     observed[0, -1], jumps[0, -1] = seen, chance
-    stays = AveragedFilter(LEVEL_MODELS.chosen(np.array([0])), np.ones(1), 1)
+    stays = AveragedFilter(LEVEL_MODELS.chosen(np.array([0])), np.ones(1), 1, 0.0)
     return stays.forecast(before._replace(observed=observed, jumps=jumps), AGES)[0][0]
 
 
@@ -162,5 +162,5 @@ def test_an_hour_of_a_million_positives_is_survived():
 
 
 def test_strengths_are_standard_deviations():
-    movement = AveragedFilter(LEVEL_MODELS.chosen(np.array([3])), np.ones(1), 1)
+    movement = AveragedFilter(LEVEL_MODELS.chosen(np.array([3])), np.ones(1), 1, 0.0)
     assert movement.strengths() == {"campaign_step": sqrt(4e-4)}

@@ -16,6 +16,7 @@ from evaluation.fields import (
     kuiper_chance,
     multicalibration,
 )
+from evaluation.fields.multicalibration import cell_spreads
 from tests.evaluation.fields.against_mcgrad import as_mcgrad
 from tests.evaluation.fields.field_logs import field_log
 from tests.evaluation.predictions_of_kind import predictions
@@ -154,7 +155,8 @@ def test_cells_come_near_to_rows():
     places = np.searchsorted(np.quantile(p, np.arange(1, 1000) / 1000), p, side="right")
     sums = [np.bincount(places[rows], x[rows], 1000) for x in (p, y, p * (1 - p), np.ones(len(p)))]
 
-    cells = SegmentSums.of_cells(*(np.array([values]) for values in sums))
+    p, y, variance, rows = (values.sum(keepdims=True) for values in sums)
+    cells = SegmentSums(rows, rows, p, y, variance, cell_spreads((sums[1] - sums[0])[None]))
     found = Multicalibration.of(cells, [(cells, [exact.fields].__getitem__)], SegmentLimits())
 
     assert exact.fields == {"device": "1", "place": "3"}
