@@ -42,11 +42,11 @@ CALIBRATE_US: Final = Cost(
 """API's CPU for a request of so many scores."""
 _EVENTS = "over HTTP: sirocco, ids and clicks, batch of {}"
 EVENT_US: Final = Cost(
-    "ingest", _EVENTS, "server us", {1: 272, 10: 40.4, 100: 10.8, 1_000: 2.87, 10_000: 2.6}
+    "ingest", _EVENTS, "server us", {1: 80.1, 10: 17.3, 100: 7.02, 1_000: 3.63, 10_000: 3.09}
 )
 """API's CPU for one event, by the events of its request."""
 EVENT_REDIS_US: Final = Cost(
-    "ingest", _EVENTS, "Redis us", {1: 62.8, 10: 18.2, 100: 5.21, 1_000: 2.38, 10_000: 1.63}
+    "ingest", _EVENTS, "Redis us", {1: 28.4, 10: 8.15, 100: 4.27, 1_000: 2.0, 10_000: 1.46}
 )
 """Redis' CPU for one event."""
 _REFIT = "{} campaigns, pooled"
