@@ -218,7 +218,8 @@ def _drawn(a: Floats, b: Floats, weights: Floats, ratio: bool, draws: int, seed:
 
 
 def _compared(times: Floats, a: Floats, b: Floats, weights: Floats, ratio: bool) -> Floats:
-    tops, bottoms = times @ a, times @ b
+    # An infinite loss, as isotonic maps may have, is undefined where it is not drawn.
     with np.errstate(divide="ignore", invalid="ignore"):
+        tops, bottoms = times @ a, times @ b
         compared: Floats = tops / bottoms if ratio else (tops - bottoms) / (times @ weights)
     return compared
