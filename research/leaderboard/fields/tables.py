@@ -53,7 +53,7 @@ def as_markdown(results: Sequence[Result]) -> str:
         "Targets: `pooled` with fields, over": _targets(results),
         "Excess log loss x 10^6": _table(results, lambda each, who: each[who]["excess"], ",.0f"),
         "That of new campaigns": _table(born, lambda each, who: each[who]["new_excess"], ",.0f"),
-        "Field-RCE over the truth's, mean of the fields": _table(results, _relative_rce, ".2f"),
+        "Field-RCE over the truth's, mean of the fields": _rce_table(results),
         "CPU seconds of a run": _table(results, lambda each, who: each[who]["cpu"], ",.0f"),
     }
     return "\n".join(f"**{title}**\n\n{table}\n" for title, table in tables.items())
@@ -74,7 +74,8 @@ def _targets(results: Sequence[Result]) -> str:
         [f"{target.text}, ≤ {target.limit:g}", *(_reached(results, at, target) for at in worlds)]
         for target in (*MATTER, *NOTHING)
     ]
-    worst = [_beside(_worst_rce(_of_ours(results, world)), RCE_LIMIT) for world in worlds]
+    each = [_relative_rce(_of_ours(results, world)) for world in worlds]
+    worst = [_beside(max(fields, default=np.nan), RCE_LIMIT) for fields in each]
     lines.append([f"Field-RCE of the truth, worst field, ≤ {RCE_LIMIT:g}", *worst])
     return _as_table(["target", *worlds], lines)
 
@@ -98,15 +99,12 @@ def _reached(results: Sequence[Result], world: str, target: FieldTarget) -> str:
     return _beside(float(ours / least), target.limit) if (least := min(rivals)) else ""
 
 
-def _worst_rce(seeds: Sequence[tuple[str, dict[str, Summary]]]) -> float:
-    """The largest ratio of a field's mean over the seeds."""
+def _relative_rce(seeds: Sequence[tuple[str, dict[str, Summary]]]) -> list[float]:
+    """Of each field the mean over the seeds by that of the true probabilities."""
     floors = [found[TRUTH]["field_rce"] for _, found in seeds]
     mine = [found[who]["field_rce"] for who, found in seeds]
     names = floors[0] if floors else ()
-    return max(
-        (sum(each[name] for each in mine) / sum(each[name] for each in floors) for name in names),
-        default=np.nan,
-    )
+    return [sum(each[name] for each in mine) / sum(each[name] for each in floors) for name in names]
 
 
 def _beside(ratio: float, limit: float) -> str:
@@ -116,9 +114,15 @@ def _beside(ratio: float, limit: float) -> str:
 _Figure = Callable[[dict[str, Summary], str], float]
 
 
-def _relative_rce(found: dict[str, Summary], who: str) -> float:
-    floor, mine = (found[name]["field_rce"] for name in (TRUTH, who))
-    return float(np.mean([mine[name] / floor[name] for name in floor]))
+def _rce_table(results: Sequence[Result]) -> str:
+    worlds, lines = _worlds(results), []
+    for who in METHODS:
+        runs = ([each["found"] for each in results if each["world"] == world] for world in worlds)
+        there = ([(who, found) for found in seeds if who in found] for seeds in runs)
+        cells = [f"{np.mean(_relative_rce(seeds)):.2f}" if seeds else "" for seeds in there]
+        if any(cells):
+            lines.append([f"`{who}`", *cells])
+    return _as_table(["method", *worlds], lines)
 
 
 def _table(results: Sequence[Result], figure: _Figure, form: str) -> str:
