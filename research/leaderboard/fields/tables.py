@@ -95,8 +95,8 @@ def _reached(results: Sequence[Result], world: str, target: FieldTarget) -> str:
     if absent or not seeds or (world == NONE) != (target in NOTHING):
         return ""
     ours = np.mean([found[who][target.figure] for who, found in seeds])
-    rivals = (np.mean([found[who][target.figure] for _, found in seeds]) for who in target.rivals)
-    return _beside(float(ours / least), target.limit) if (least := min(rivals)) else ""
+    least = min(np.mean([found[who][target.figure] for _, found in seeds]) for who in target.rivals)
+    return _beside(float(ours / least), target.limit) if least else ""
 
 
 def _relative_rce(seeds: Sequence[tuple[str, dict[str, Summary]]]) -> list[float]:
