@@ -230,10 +230,12 @@ class LevelPath(NamedTuple):
     variances: Floats
 
     @classmethod
-    def of(cls, amounts: Amounts, ages: Floats, rules: LevelRules) -> "LevelPath":
+    def of(
+        cls, amounts: Amounts, ages: Floats, rules: LevelRules, waves: Sequence[int]
+    ) -> "LevelPath":
         """Of the half-life and pseudo-count that would have predicted these rows best, once their
-        daily cycles are taken out of them."""
-        cycles = np.exp(_cycles(amounts, ages))
+        daily cycles, of so many waves, are taken out of them."""
+        cycles = np.exp(_cycles(amounts, ages, waves))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
         gains = [level.gains(ages, half_life, rules.bound) for half_life in rules.half_lives]
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))
@@ -271,26 +273,24 @@ def _path_variances(amounts: Amounts, before: Floats, now: Floats) -> Floats:
     return mixture_variance(amounts.observed, served, np.full(len(now), missed), *_JUMPS_OF_PATHS)
 
 
-_HARMONICS = 3
-"""Waves of the daily cycle of target and groups, down to eight hours: they have the clicks to tell
-a morning by."""
+_HARMONICS = (3,)
+"""Waves of the daily cycle of groups, down to eight hours: they have the clicks for it."""
 
-_SHARP = 6
-"""Waves of the target's, down to four hours, as far as its hours are likelier so: a morning that
+_OF_TARGET = (3, 6)
+"""Those of the target's, down to four hours as far as its hours are likelier so: a morning that
 comes and goes within a few hours. Groups are seen against the target, which has it."""
 
 _ORDINARY = 0.1
 """Variance of a level of target or group before its first hour, in log ratio."""
 
 
-def _cycles(amounts: Amounts, ages: Floats) -> Floats:
+def _cycles(amounts: Amounts, ages: Floats, waves: Sequence[int]) -> Floats:
     """Log ratios of the daily cycles of n rows in each hour, and in that which is served,
     (n, h + 1)."""
     none = np.zeros(amounts.observed.shape)
     if not len(none):
         return np.zeros((0, len(ages) + 1))
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
-    waves = (_HARMONICS, _SHARP) if len(none) == 1 else (_HARMONICS,)
     filters = [AveragedFilter.of(series, ages, harmonics) for harmonics in waves]
     evidence = np.array([each.evidence for each in filters])
     belief = np.exp(evidence - evidence.max())
@@ -437,9 +437,9 @@ def _paths(
     each = (np.stack(Amounts.of_groups(block, groups, rules.bound)) for block in counted)
     sums = Amounts(*peers.sum(each))
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
-    target = LevelPath.of(whole, hours.ages, rules)
+    target = LevelPath.of(whole, hours.ages, rules, _OF_TARGET)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    found = LevelPath.of(named, hours.ages, rules)
+    found = LevelPath.of(named, hours.ages, rules, _HARMONICS)
     none = np.ones((1, len(hours.ages)))
     then, before = (np.vstack([rows, none]) for rows in (found.then, found.before))
     now, variances = np.append(found.now, 1.0), np.append(found.variances, 0.0)

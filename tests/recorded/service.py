@@ -168,9 +168,9 @@ def slow_service_items(folder: Path) -> Items:
     training, by the clock. `backtest --delayed` has both.
     """
     soon = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=12"}
-    sirocco(f"simulate {CLICKS} --clicks 100 --days 2 --campaigns 3 --seed 3", folder)
+    sirocco(f"simulate {CLICKS} --clicks 100 --days 3 --campaigns 3 --seed 3", folder)
     with running(folder, **soon) as service:
-        replayed = f"replay {CLICKS} --delayed --judged 6h --no-picture --url {service.url}"
+        replayed = f"replay {CLICKS} --delayed --judged 1d --no-picture --url {service.url}"
         assert sirocco(replayed, folder, **soon).endswith("exit code 0\n")
         stored = _stored(service, "delayed")
         items = {name: text for name, text in stored.items() if "{maps}" not in name}

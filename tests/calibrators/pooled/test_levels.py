@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.levels import USUAL, Amounts, LevelHierarchy, LevelPath
+from calibrators.pooled.levels import LevelHierarchy
 from calibrators.pooled.outliers import CampaignHours
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
@@ -189,17 +189,31 @@ def test_weights_of_zero_leave_an_hour_out():
     assert other.shifts == pytest.approx(clean.shifts)
 
 
+def morning(hours):
+    """Three fifths of the usual at seven, for some four hours."""
+    return np.exp(-0.5 * np.exp(-0.5 * ((hours % 24 - 7) / 1.7) ** 2))
+
+
 @pytest.mark.parametrize("served", range(53, 59))
 def test_a_morning_of_a_few_hours_is_met_on_the_third_day(served):
-    """The target's level falls to three fifths from six to eight; 600 clicks an hour. Three waves
-    alone leave eight percent at seven."""
-
-    def morning(hours):
-        return np.exp(-0.5 * np.exp(-0.5 * ((hours % 24 - 7) / 1.7) ** 2))
-
+    """600 clicks an hour; three waves alone leave eight percent at seven."""
     rng, hours = np.random.default_rng(served), np.arange(served - 48, served)
     expected = np.full((1, 48), 600.0)
-    drawn = (rng.poisson(expected * morning(hours)) for _ in range(20))
-    paths = [LevelPath.of(Amounts(seen, expected), ages_of(48), USUAL) for seen in drawn]
-    left = np.mean([np.log(path.now[0]) for path in paths]) - np.log(morning(served))
-    assert abs(left) < 0.05
+    drawn = (rng.poisson(expected * morning(hours)).astype(float) for _ in range(20))
+    shifts = [fit_levels(expected, seen, ages_of(48)).target_shift for seen in drawn]
+    assert abs(np.mean(shifts) - np.log(morning(served))) < 0.05
+
+
+@pytest.mark.parametrize("positives", [5.0, 100.0])
+def test_a_daily_cycle_is_that_of_the_literal_oracle(positives):
+    """Of three waves or six, as the hours have it: with few clicks of both, with many of six."""
+    hours, rng = np.arange(40), np.random.default_rng(3)
+    expected = np.full((2, 40), positives)
+    observed = rng.poisson(expected * morning(hours)).astype(float)
+    ones = {"weights": np.ones((2, 40)), "begun": np.ones((2, 40))}
+    given_ = ones | {"fitted": np.zeros(2), "variances": np.full(2, 0.1)}
+    found = fit_levels(expected, observed, ages_of(40), **given_)
+    plain = {name: values.tolist() for name, values in given_.items()}
+    shifts, target = levels(expected.tolist(), observed.tolist(), ages_of(40).tolist(), **plain)
+    assert found.target_shift == pytest.approx(target, abs=1e-9)
+    assert found.shifts == pytest.approx(shifts, abs=1e-6)
