@@ -7,7 +7,11 @@ libraries and servers, each in an environment of its own. report/ keeps results 
 `parts` lists what there is, and `python -m benchmarks` runs it.
 """
 
+import os
 from pathlib import Path
+
+# What is measured is what runs: as `sirocco` has it, see app/cli/main.py.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
 """The checkout."""

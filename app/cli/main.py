@@ -256,9 +256,10 @@ def _before_any_command(
 
 def main() -> None:
     """Run the command; what goes wrong is one sentence on stderr and an exit code."""
-    # LightGBM's threads else burn their cores while one of them waits for a turn: beside busy
-    # processes a training takes ten times as long, or more. Read when its library is loaded.
+    # Threads that wait awake burn cores: LightGBM's where another process has their turn (training
+    # takes ten times as long), OpenBLAS' at all times. Read when the libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):
         # A terminal that only knows ASCII gets question marks, not a traceback.
         if isinstance(stream, TextIOWrapper):

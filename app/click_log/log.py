@@ -198,10 +198,6 @@ class ClickLog(ClickReader):
         """Delete every hour that is over by then, quarantined parts too; returns how many."""
         return expire(self._folder, before)
 
-    def click_hours(self) -> list[int]:
-        """The hours that hold clicks, ascending, each as its first second / 3600."""
-        return [partition.hour for partition in self._store.list(CLICKS)]
-
     def sizes(self) -> dict[str, DatasetSize]:
         """What is stored of `clicks` and of `conversions`."""
         return {dataset: self._size(dataset) for dataset in (CLICKS, CONVERSIONS)}

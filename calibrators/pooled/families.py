@@ -186,18 +186,16 @@ def _families(seen: Deviations, before: Integers) -> Families:
     single = Families.one(seen.pulls.shape[1])
     if len(seen.pulls) < 2 * _FEWEST:
         return single
-    single = single.fitted(seen)
-    best, evidence = single, single.evidence(seen)
-    count = int(before.max(initial=-1)) + 1
+    best, count = single.fitted(seen), int(before.max(initial=-1)) + 1
+    # Against as many rounds more of what there is: rounds alone are no evidence for another family.
     if count > 1:
-        started = _remembered(single, seen, before, count)
-        if (again := started.evidence(seen)) > evidence:
-            best, evidence = started, again
+        again = _remembered(best, seen, before, count)
+        best = again if again.evidence(seen) > best.fitted(seen).evidence(seen) else best
     while len(best.shares) < MOST:
         more = best.split(seen).fitted(seen)
-        if (found := more.evidence(seen)) <= evidence + _PRIOR_ODDS:
+        if more.evidence(seen) <= best.fitted(seen).evidence(seen) + _PRIOR_ODDS:
             break
-        best, evidence = more, found
+        best = more
     return best
 
 

@@ -272,8 +272,8 @@ class Solutions:
 
 
 _ROUNDS, _STEPS = 60, 30
-_LEAP = 3
-"""Every so many rounds the priors go where the last two lead."""
+_LEAP = 2
+"""Every so many rounds the priors go where the last two lead: the fewest that show where."""
 
 _SETTLED, _NEAR, _CONVERGED = 1e-3, 0.5, 1e-9
 

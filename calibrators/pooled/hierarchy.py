@@ -14,7 +14,9 @@ _SMALLEST, _LARGEST = 1e-8, 1e4
 _FARTHEST = 10.0
 """No variance changes by more than this factor in one round."""
 
-_STILL, _SLOWEST = 1e-9, 0.9
+_STILL, _SLOWEST = 1e-9, 0.98
+_AHEAD = 2 * np.log(_FARTHEST)
+"""No leap in log variance is longer: rounds would go back as far, and then leap again, for ever."""
 
 _NEGLIGIBLE = 0.01
 """Standard deviations far below this need no exact value."""
@@ -71,10 +73,11 @@ class Variances:
         """Where rounds that led from `earlier` over `before` to these go, if each step in log
         variance is the same share of the last (Aitken's delta-squared process)."""
         last, first = np.log(self.values / before.values), np.log(before.values / earlier.values)
-        share = np.zeros(len(last))
-        np.divide(last, first, out=share, where=np.abs(first) > _STILL)
-        share = np.clip(share, 0.0, _SLOWEST)
-        further = np.exp(last * share / (1 - share))
+        # How far a step that was cut short would have gone, nobody knows.
+        longest = np.maximum(np.abs(first), np.abs(last))
+        told = (np.abs(first) > _STILL) & (longest < 0.99 * np.log(_FARTHEST))
+        share = np.divide(last, first, np.zeros(len(last)), where=told).clip(0.0, _SLOWEST)
+        further = np.exp(np.clip(last * share / (1 - share), -_AHEAD, _AHEAD))
         return Variances(*np.clip(self.values * further, _SMALLEST, _LARGEST).tolist())
 
     def change(self, other: "Variances") -> float:

@@ -48,6 +48,22 @@ def test_campaigns_of_one_kind_are_no_families(seed: int) -> None:
     assert fitted.notes["groups"] == 0
 
 
+@pytest.mark.parametrize("known", [100.0, 1000.0])
+def test_campaigns_without_deviations_are_no_families(known: float) -> None:
+    """Of which bins tell two coordinates together alone, as waves where few knots have scores: EM
+    has long not ended, and ends none the sooner with two families."""
+    rng = np.random.default_rng(1)
+    alike = np.full((4, 4), 0.9) + 0.1 * np.eye(4)
+    information = known * rng.uniform(0.5, 2.0, (256, 1, 1)) * alike
+    pulls = np.einsum("nij,nj->ni", np.linalg.cholesky(information), rng.normal(size=(256, 4)))
+    seen = Deviations(pulls, information)
+
+    for before in (np.full(256, -1), np.arange(256) % 2):
+        found, _, rows = find_families(seen, before)
+        assert len(found.shares) == 1
+        assert (rows == -1).all()
+
+
 def test_campaigns_stay_with_their_family_from_refit_to_refit() -> None:
     first = Pooled().refit(past(STEEP))
     second = Pooled().refit(past(STEEP, seed=1), memory=first.memory)

@@ -133,6 +133,33 @@ def test_empirical_bayes_finds_the_variances_that_the_deviations_were_drawn_with
     assert found.values == pytest.approx(truth.values, rel=0.15)
 
 
+@given(st.floats(1.2, 100.0), st.floats(1e4, 1e7), st.floats(-7.0, 4.0))
+def test_rounds_with_leaps_end_where_the_likelihood_is_highest(
+    ratio: float, precision: float, start: float
+) -> None:
+    """Of four levels, seen with a precision each, whose squares are `ratio` times as large as
+    chance alone has them: at v = (ratio - 1) / precision. Leaps without bounds go past it, and
+    back, for ever: a fifth of these examples."""
+    shared, found = np.ones(SIZE), Variances(level=10.0**start)
+    earlier = before = found
+    for turn in range(60):
+        earlier, before = before, found
+        shrunken = found.level / (found.level + 1 / precision)
+        squares, variances = 0 * shared, 4.0 * np.append(found.level, found.values[1:]).repeat(2)
+        squares[0] = 4 * ratio / precision * shrunken**2
+        variances = 4 * shrunken / precision * shared
+        level = found.updated(Moments(np.array([4]), squares, variances), shared[2:]).level
+        found = Variances(level=level)
+        if found.change(before) < 1e-4:
+            break
+        if turn % 2 == 0:
+            found = found.ahead(before, earlier)
+    else:
+        pytest.fail(f"still moves after {turn + 1} rounds: {before.level} to {found.level}")
+
+    assert found.level * precision == pytest.approx(ratio - 1, rel=0.2)
+
+
 def test_a_prior_of_which_the_data_say_nothing_stays() -> None:
     """Nodes without data have their prior as posterior."""
     start = Variances(0.3, 0.2, 0.01, 0.02)
