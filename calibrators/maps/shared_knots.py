@@ -23,7 +23,7 @@ MOST_SETS: Final = 128
 """Sets of knots: the table of each takes 132 KiB, of which a part is read."""
 
 MOST_OF_A_SLOT: Final = 8
-"""Knots in one slot: with more a search takes too long."""
+"""Knots in one slot: sets that have more are crowded, and each is searched by halving."""
 
 _ABOVE_ONE: Final = 1 + 2.0**-30
 _TRAILING: Final = 48
@@ -123,13 +123,15 @@ class _Tables(NamedTuple):
         (s * _SLOTS,).
     knots : of all sets end to end, behind a number that is none, (1 + k,).
     following : the knot behind each of them, or infinity behind the last of a set, (1 + k,).
-    most : how many knots a score may have passed besides.
+    most : how many knots a score may have passed besides, but in sets that are crowded.
+    crowded : those.
     """
 
     places: Integers
     knots: Floats
     following: Floats
     most: int
+    crowded: list[int]
 
     @classmethod
     def of(cls, sets: Sequence[Floats]) -> "_Tables":
@@ -141,9 +143,12 @@ class _Tables(NamedTuple):
             for own, start in zip(slots, starts, strict=False)
         ]
         following = [each for knots in sets for each in (knots[1:], [np.inf])]
-        most = max(int(np.unique(own, return_counts=True)[1].max()) for own in slots)
+        counts = np.array([np.unique(own, return_counts=True)[1].max() for own in slots])
+        crowded = counts > MOST_OF_A_SLOT
         knots, behind = (np.concatenate(([np.nan], *columns)) for columns in (sets, following))
-        return cls(np.concatenate(places), knots, behind, most)
+        most = int(counts[~crowded].max(initial=0))
+        which: list[int] = np.flatnonzero(crowded).tolist()
+        return cls(np.concatenate(places), knots, behind, most, which)
 
 
 class _Items(NamedTuple):
@@ -171,6 +176,7 @@ class SharedKnots:
     """
 
     __slots__ = (
+        "_crowded",
         "_each",
         "_firsts",
         "_items",
@@ -191,6 +197,7 @@ class SharedKnots:
         self._sets, self._each = sets, sets.each
         self._firsts: list[int] = sets.starts.tolist()
         self._tables = _Tables.of(self._each)
+        self._crowded = frozenset(self._tables.crowded)
         lengths = sets.lengths[sets.of_maps]
         self._starts = np.cumsum(lengths) - lengths
         # From a place among the knots of the sets to that among the knots of all maps.
@@ -204,11 +211,6 @@ class SharedKnots:
             part = self._segments[1 + flat.start : 1 + flat.stop]
             part[:, 0], part[:, 1] = checked, segment_slopes(sets.knots_of(run), checked)
         self._items = self._item_by_item()
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether no slot has so many knots that a search takes long."""
-        return self._tables.most <= MOST_OF_A_SLOT
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row."""
@@ -228,18 +230,23 @@ class SharedKnots:
     def _places(self, rows: Integers, scores: Floats) -> Integers:
         """Of the last knot that each score has passed, in the set of its row's map."""
         sets = None if len(self._each) == 1 else self._sets.of_maps.take(rows)
-        if len(scores) <= _HALVED:
+        if len(scores) <= _HALVED or (sets is None and self._crowded):
             first = 0 if sets is None or not len(sets) else int(sets[0])
             if sets is None or (sets == first).all():
                 found: Integers = self._each[first].searchsorted(scores, "right")
                 return found + self._firsts[first]
-        table, _, following, most = self._tables
+        table, _, following, most, _ = self._tables
         slots = slots_of(scores)
         if sets is not None:
             slots += sets * _SLOTS
         places = table.take(slots)
         for _ in range(most):
             places += scores >= following.take(places)
+        if self._crowded and sets is not None:
+            for number in self._crowded.intersection(sets.tolist()):
+                own = np.flatnonzero(sets == number)
+                passed = self._each[number].searchsorted(scores[own], "right")
+                places[own] = passed + self._firsts[number]
         return places
 
     def at(self, row: int, score: float) -> float:
@@ -291,7 +298,7 @@ def maps_by_row(maps: MapColumns, pause: Callable[[], None] = lambda: None) -> M
     """Maps behind the look-up that suits them; raises ValueError on maps that `CalibrationMap`
     would refuse. `pause` is called between pieces of the work."""
     sets = KnotSets.of(maps, pause)
-    return MapBlocks(maps, pause) if sets is None else _of_sets(sets, maps.values, pause)
+    return MapBlocks(maps, pause) if sets is None else SharedKnots(sets, maps.values, pause)
 
 
 def read_shared(
@@ -301,9 +308,4 @@ def read_shared(
     ValueError on bad bytes, and as `maps_by_row`."""
     sets, offset = KnotSets.read(data, offset, count)
     values, end = _column(data, offset, int(sets.lengths[sets.of_maps].sum()), "<f8")
-    return _of_sets(sets, values, pause), end
-
-
-def _of_sets(sets: KnotSets, values: Floats, pause: Callable[[], None]) -> Maps:
-    shared = SharedKnots(sets, values, pause)
-    return shared if shared.is_quick else MapBlocks(shared.columns(), pause)
+    return SharedKnots(sets, values, pause), end

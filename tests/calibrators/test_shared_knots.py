@@ -106,15 +106,32 @@ def test_no_more_sets_share_than_there_are_tables_for(sets: int, shared: bool) -
     assert found.look_up(rows, asked).tobytes() == expected.tobytes()
 
 
-@pytest.mark.parametrize(("crowd", "shared"), [(MOST_OF_A_SLOT, True), (MOST_OF_A_SLOT + 1, False)])
-def test_knots_that_crowd_in_a_slot_are_searched_otherwise(crowd: int, shared: bool) -> None:
-    inside = 0.51 + np.arange(crowd) * 1e-6
+@pytest.mark.parametrize("crowd", [MOST_OF_A_SLOT, MOST_OF_A_SLOT + 1, 40])
+@pytest.mark.parametrize("moved", [0, 1, 3, 20])
+def test_maps_with_crowded_knots_leave_the_others_their_set(crowd: int, moved: int) -> None:
+    """Knots in one slot, as of maps that the guard has moved into bounds with knots of their own:
+    of none of 20 maps, of some, and of all."""
+    usual, inside = spline_knots(), 0.51 + np.arange(crowd) * 1e-6
     assert len(np.unique(slots_of(inside))) == 1
+    crowded = np.union1d(usual, inside)
+    maps = MapColumns.end_to_end(
+        [columns_of([usual], 20 - moved), columns_of([crowded], moved)]
+        if moved % 20
+        else [columns_of([crowded if moved else usual], 20)]
+    )
 
-    found = maps_by_row(columns_of([np.concatenate(([0.0], inside, [1.0]))], 4))
+    found, blocks = maps_by_row(maps), MapBlocks(maps)
 
-    assert isinstance(found, SharedKnots) == shared
-    read = Atlas.from_bytes(Atlas.of_columns(["a", "b", "c"], found.columns(), True).to_bytes())
+    assert isinstance(found, SharedKnots)
+    for asked in (crowded, np.nextafter(crowded, 0.0), np.nextafter(crowded, 1.0)):
+        many = np.tile(asked, -(-LARGE // len(asked)))
+        for rows in (np.arange(len(many)) % 20, np.full(len(many), 19)):
+            expected = blocks.look_up(rows, many).tobytes()
+            assert found.look_up(rows, many).tobytes() == expected
+            assert found.look_up(rows[:40], many[:40]).tobytes() == expected[: 8 * 40]
+    read = Atlas.from_bytes(
+        Atlas.of_columns([f"{n:02d}" for n in range(19)], found.columns(), True).to_bytes()
+    )
     assert read.columns().knots.tobytes() == found.columns().knots.tobytes()
 
 

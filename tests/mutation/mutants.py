@@ -962,8 +962,8 @@ _CLIENT = (
     ),
     Mutant(
         "shared-knots-of-crowded-slots",
-        "return self._tables.most <= MOST_OF_A_SLOT",
-        "return self._tables.most < MOST_OF_A_SLOT",
+        "crowded = counts > MOST_OF_A_SLOT",
+        "crowded = counts >= MOST_OF_A_SLOT",
         "calibrators/test_shared_knots.py",
     ),
     Mutant(
