@@ -124,14 +124,14 @@ class _Tables(NamedTuple):
     knots : of all sets end to end, behind a number that is none, (1 + k,).
     following : the knot behind each of them, or infinity behind the last of a set, (1 + k,).
     most : how many knots a score may have passed besides, but in sets that are crowded.
-    crowded : those.
+    crowded : whether a set is, (s,); None where none is.
     """
 
     places: Integers
     knots: Floats
     following: Floats
     most: int
-    crowded: list[int]
+    crowded: NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, sets: Sequence[Floats]) -> "_Tables":
@@ -147,8 +147,8 @@ class _Tables(NamedTuple):
         crowded = counts > MOST_OF_A_SLOT
         knots, behind = (np.concatenate(([np.nan], *columns)) for columns in (sets, following))
         most = int(counts[~crowded].max(initial=0))
-        which: list[int] = np.flatnonzero(crowded).tolist()
-        return cls(np.concatenate(places), knots, behind, most, which)
+        some = crowded if crowded.any() else None
+        return cls(np.concatenate(places), knots, behind, most, some)
 
 
 class _Items(NamedTuple):
@@ -176,7 +176,6 @@ class SharedKnots:
     """
 
     __slots__ = (
-        "_crowded",
         "_each",
         "_firsts",
         "_items",
@@ -197,7 +196,6 @@ class SharedKnots:
         self._sets, self._each = sets, sets.each
         self._firsts: list[int] = sets.starts.tolist()
         self._tables = _Tables.of(self._each)
-        self._crowded = frozenset(self._tables.crowded)
         lengths = sets.lengths[sets.of_maps]
         self._starts = np.cumsum(lengths) - lengths
         # From a place among the knots of the sets to that among the knots of all maps.
@@ -230,20 +228,20 @@ class SharedKnots:
     def _places(self, rows: Integers, scores: Floats) -> Integers:
         """Of the last knot that each score has passed, in the set of its row's map."""
         sets = None if len(self._each) == 1 else self._sets.of_maps.take(rows)
-        if len(scores) <= _HALVED or (sets is None and self._crowded):
+        table, _, following, most, crowded = self._tables
+        if len(scores) <= _HALVED or (sets is None and crowded is not None):
             first = 0 if sets is None or not len(sets) else int(sets[0])
             if sets is None or (sets == first).all():
                 found: Integers = self._each[first].searchsorted(scores, "right")
                 return found + self._firsts[first]
-        table, _, following, most, _ = self._tables
         slots = slots_of(scores)
         if sets is not None:
             slots += sets * _SLOTS
         places = table.take(slots)
         for _ in range(most):
             places += scores >= following.take(places)
-        if self._crowded and sets is not None:
-            for number in self._crowded.intersection(sets.tolist()):
+        if sets is not None and crowded is not None:
+            for number in {*sets[crowded.take(sets)].tolist()}:
                 own = np.flatnonzero(sets == number)
                 passed = self._each[number].searchsorted(scores[own], "right")
                 places[own] = passed + self._firsts[number]
