@@ -320,11 +320,16 @@ class FitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RefitOptions(FitOptions):
+class RefitOptions:
     """How a worker refits, named after the settings; None where nothing is given."""
 
+    window_hours: Window = None
+    bin_size: BinSize = None
+    calibrator: Calibrator = None
     refit_minutes: RefitEvery = None
     campaign_group: CampaignGroup = None
+    min_samples: MinSamples = None
+    min_positives: MinPositives = None
 
 
 ScoredHours = Annotated[
