@@ -256,8 +256,7 @@ def _before_any_command(
 
 def main() -> None:
     """Run the command; what goes wrong is one sentence on stderr and an exit code."""
-    # Threads that wait awake burn cores: LightGBM's where another process has their turn (training
-    # takes ten times as long), OpenBLAS' at all times. Read when the libraries load.
+    # Threads that wait awake burn cores, see docs/tuning.md. Read when the libraries load.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for stream in (sys.stdout, sys.stderr):

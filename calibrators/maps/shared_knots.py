@@ -147,8 +147,7 @@ class _Tables(NamedTuple):
         crowded = counts > MOST_OF_A_SLOT
         knots, behind = (np.concatenate(([np.nan], *columns)) for columns in (sets, following))
         most = int(counts[~crowded].max(initial=0))
-        some = crowded if crowded.any() else None
-        return cls(np.concatenate(places), knots, behind, most, some)
+        return cls(np.concatenate(places), knots, behind, most, crowded if crowded.any() else None)
 
 
 class _Items(NamedTuple):

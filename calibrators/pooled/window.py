@@ -96,6 +96,9 @@ _MOST_WORK = 1e8
 _LOW, _HIGH = 0.001, 0.999
 """Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
+_AWAKE = 1e-6
+"""The least variance that a refit begins with: smaller ones grow too little a round to be seen."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
@@ -254,7 +257,7 @@ class Memory:
         of_families = dict(zip(campaigns.names, campaigns.groups.tolist(), strict=True))
         return cls(
             shape.coordinates.knots,
-            shape.priors,
+            Priors(*(Variances(*np.maximum(each.values, _AWAKE)) for each in shape.priors)),
             (shape.tree.target @ basis.T)[None],
             {name: row for row, name in enumerate(groups)},
             shape.tree.groups @ basis.T,

@@ -139,17 +139,15 @@ def test_rounds_with_leaps_end_where_the_likelihood_is_highest(
 ) -> None:
     """Of four levels, seen with a precision each, whose squares are `ratio` times as large as
     chance alone has them: at v = (ratio - 1) / precision. Leaps without bounds go past it, and
-    back, for ever: a fifth of these examples."""
-    shared, found = np.ones(SIZE), Variances(level=10.0**start)
-    earlier = before = found
+    back, for ever."""
+    found = earlier = before = Variances(level=10.0**start)
     for turn in range(60):
         earlier, before = before, found
         shrunken = found.level / (found.level + 1 / precision)
-        squares, variances = 0 * shared, 4.0 * np.append(found.level, found.values[1:]).repeat(2)
-        squares[0] = 4 * ratio / precision * shrunken**2
-        variances = 4 * shrunken / precision * shared
-        level = found.updated(Moments(np.array([4]), squares, variances), shared[2:]).level
-        found = Variances(level=level)
+        squares, variances = np.zeros((2, SIZE))
+        squares[0], variances[0] = 4 * ratio / precision * shrunken**2, 4 * shrunken / precision
+        moments = Moments(np.array([4]), squares, variances)
+        found = Variances(level=found.updated(moments, COORDINATES.steepness).level)
         if found.change(before) < 1e-4:
             break
         if turn % 2 == 0:
