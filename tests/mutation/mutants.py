@@ -962,8 +962,8 @@ _CLIENT = (
     ),
     Mutant(
         "shared-knots-of-crowded-slots",
-        "crowded = counts > MOST_OF_A_SLOT",
-        "crowded = counts >= MOST_OF_A_SLOT",
+        "places[own] = passed + self._firsts[number]",
+        "places[own] = passed",
         "calibrators/test_shared_knots.py",
     ),
     Mutant(

@@ -140,6 +140,17 @@ def test_a_warm_start_ends_where_a_cold_one_does() -> None:
     assert again.notes["rounds"] < cold.notes["rounds"]
 
 
+def test_campaigns_that_begin_to_differ_are_told_apart_from_memory_too() -> None:
+    """What was remembered of their deviations, next to nothing, does not stay so."""
+    slopes = list(np.random.default_rng(2).normal(0, 0.2, 40))
+    before = Pooled().refit(history(drawn_hours([0.0] * 40, [60] * 40, seed=5)))
+    now = history(drawn_hours([0.0] * 40, [60] * 40, slopes=slopes, seed=6))
+
+    warm = Pooled().refit(now, memory=before.memory)
+
+    assert largest_change(Pooled().refit(now).atlas, warm.atlas) < 0.01
+
+
 def test_the_memory_of_another_method_is_no_memory() -> None:
     """A target may have changed its method."""
     hours = drawn_hours(LEVELS, [20] * 6)
