@@ -118,13 +118,15 @@ def _over(seen: Floats, expected: Floats) -> Floats:
 class _Counts:
     """Conversions by step of the click and steps until they came, (c, d); what is not known yet is
     not `exposed`. `days` and `hours` number each cell's day of the week and hour of the day, those
-    beyond a day after the click behind the others; `week` its place among the factors."""
+    beyond a day after the click behind the others; `week` its place among the factors, `weeks`
+    which week it is of."""
 
     table: Floats
     exposed: Flags
     days: Integers
     hours: Integers
     week: Integers
+    weeks: Integers
 
     @classmethod
     def of(
@@ -144,13 +146,14 @@ class _Counts:
         waits = np.arange(ages)
         at = np.arange(rows)[:, None] + waits
         late = (waits * step >= DAY).astype(np.int64)
-        hour = (first + at) * each % WEEK
+        number, hour = np.divmod((first + at) * each, WEEK)
         return cls(
             table.reshape(rows, ages),
             at < rows,
             hour // 24 + 7 * late,
             hour % 24 + 24 * late,
             hour + WEEK * late,
+            number - number.min(),
         )
 
     def expected(self, shape: Floats, factors: Floats) -> Floats:
@@ -163,15 +166,17 @@ class _Counts:
 
 def _shrunk(counts: _Counts, expected: Floats, keys: Integers, effects: Floats) -> Floats:
     """The effects anew: seen over expected without them, shrunk to their mean by the evidence."""
+    weeks = int(counts.weeks.max()) + 1
+    places, shape = counts.weeks + weeks * keys, (*effects.shape, weeks)
     seen, due = (
-        np.bincount(keys.ravel(), table.ravel(), effects.size).astype(np.float64)
+        np.bincount(places.ravel(), table.ravel(), weeks * effects.size).reshape(shape)
         for table in (counts.table, expected)
     )
-    rows = zip(seen.reshape(effects.shape), due.reshape(effects.shape) / effects, strict=True)
-    return np.stack([_shrunk_row(*row) for row in rows])
+    return np.stack([_shrunk_row(*row) for row in zip(seen, due, effects, strict=True)])
 
 
-def _shrunk_row(seen: Floats, due: Floats) -> Floats:
+def _shrunk_row(by_week: Floats, due_by_week: Floats, effects: Floats) -> Floats:
+    seen, due = by_week.sum(axis=1), due_by_week.sum(axis=1) / effects
     present = due > 0.0
     freedom = np.count_nonzero(present) - 1
     if freedom < 1:
@@ -179,9 +184,22 @@ def _shrunk_row(seen: Floats, due: Floats) -> Floats:
     level = seen.sum() / due.sum()
     level_due = level * due[present]
     chance = freedom + 3.0 * np.sqrt(2.0 * freedom)
+    chance *= _dispersion(by_week[present], due_by_week[present])
     excess = ((seen[present] - level_due) ** 2 / level_due).sum() - chance
     spare = level_due.sum() - (level_due**2).sum() / level_due.sum()
     strength = spare / excess if excess * _NO_EFFECT > spare else _NO_EFFECT
     if strength >= _NO_EFFECT:
         return np.ones_like(seen)
     return np.asarray((seen + strength * level) / (due * level + strength * level))
+
+
+def _dispersion(seen: Floats, due: Floats) -> float:
+    """How many times more the weeks, (k, w), differ in the effects, (k,), than chance explains, at
+    least once: what is in one week alone, as where delays have changed, is no calendar."""
+    fitted = due * _over(seen.sum(axis=1), due.sum(axis=1))[:, None]
+    known = fitted > 0.0
+    freedom = np.count_nonzero(known) - np.count_nonzero(known.any(axis=1))
+    if not freedom:
+        return 1.0
+    squares = (seen[known] - fitted[known]) ** 2 / fitted[known]
+    return float(max(squares.sum() / freedom, 1.0))

@@ -17,7 +17,7 @@ from pccem.arrays import (
     check_rows,
 )
 from pccem.calendar import Calendar
-from pccem.pace import PACES, Cohorts, DelayCurve, tilted_shares
+from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, tilted_shares
 
 Integers = NDArray[np.int64]
 
@@ -32,9 +32,10 @@ _LARGEST: Final = 1e6
 # Paces that hold less of the belief than this are not worth a pass over the table.
 _UNLIKELY: Final = 1e-3
 _ROUNDING: Final = 1e-9
-# Times that a conversion's weight halves in a window's age of its click. No more: a mix of two
-# paces fits neither, while one pace can be told from the other (`pccem.pace`).
+# Times that a conversion's weight halves in a window's age of its click.
 _RECENCY: Final = 0.25
+# Curve and paces in turns; measured: a third round changes nothing.
+_ROUNDS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,11 +123,14 @@ class DelayDistribution:
             raise ValueError(f"min_conversions = {min_conversions}: must be at least 1")
         if strength is not None and not 0.0 < strength < np.inf:
             raise ValueError(f"strength = {strength}: must be finite and above 0")
-        if (mature := int(np.count_nonzero(seen.mature))) < min_conversions:
+        conversions, mature = len(seen.delay), int(np.count_nonzero(seen.mature))
+        if mature < min_conversions:
             return None
-        curve = delay_curve(seen.delay, seen.age, seen.weights)
-        knots = _knots(*curve, seen.window)
-        target = _at(knots, *curve)
+        calendar = None if as_of is None else seen.calendar(as_of)
+        if as_of is not None and calendar is None:
+            # Beside a calendar, what that leaves unexplained would pass for changes of pace.
+            seen = seen.at_usual_pace(as_of)
+        knots, target = seen.curve()
         counts = np.bincount(seen.rows[seen.mature], minlength=len(campaigns))
         chosen = np.flatnonzero(counts >= min_conversions)
         own = _own_curves(seen, chosen, knots)
@@ -135,8 +139,7 @@ class DelayDistribution:
         shares = np.vstack((target, weights * own + (1.0 - weights) * target))
         names = tuple(campaigns[row] for row in chosen.tolist())
         # Rounded, so that its JSON is short; 1 stays 1 and the order stays.
-        found = cls(knots, shares.round(_DECIMALS), names, k, len(seen.delay), mature)
-        return found if as_of is None else replace(found, calendar=seen.calendar(as_of))
+        return cls(knots, shares.round(_DECIMALS), names, k, conversions, mature, calendar)
 
     def curve(self) -> DelayCurve:
         """The target's level."""
@@ -294,12 +297,15 @@ def _check_tables(knots: Floats, shares: Floats, n_campaigns: int) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SeenDelays:
-    """The conversions among n clicks: delay and age in seconds, campaign, all of shape (m,)."""
+    """The conversions among n clicks: delay and age in seconds, campaign, what each counts, recent
+    clicks most, and whether the click's window is over; all of shape (m,)."""
 
     delay: Floats
     age: Floats
     rows: Rows
     window: float
+    weights: Floats
+    mature: Flags
 
     @classmethod
     def check(
@@ -312,7 +318,9 @@ class SeenDelays:
         campaigns = check_rows("rows", rows, 0, n_campaigns)
         check_equal_lengths(delay=len(delays), age=len(ages), rows=len(campaigns))
         seen = np.flatnonzero(~np.isnan(delays))
-        found = cls(delays[seen], ages[seen], campaigns[seen], window)
+        age = ages[seen]
+        weights = np.exp2(-_RECENCY * age / window)
+        found = cls(delays[seen], age, campaigns[seen], window, weights, age >= window)
         found._check_values(seen)
         return found
 
@@ -325,20 +333,36 @@ class SeenDelays:
                 f"in [0, {self.window}), the window, and at most the age"
             )
 
-    @property
-    def mature(self) -> Flags:
-        """Whether the click's window is over, (m,)."""
-        return self.age >= self.window
-
-    @property
-    def weights(self) -> Floats:
-        """What each counts, (m,): recent clicks most."""
-        return np.asarray(np.exp2(-_RECENCY * self.age / self.window))
-
     def calendar(self, as_of: float) -> Calendar | None:
         """Their calendar; None where no hour differs from another."""
         found = Calendar.fit(self.delay, self.age, self.weights, as_of, self.window)
         return None if found.flat else found
+
+    def curve(self) -> tuple[Floats, Floats]:
+        """Knots and the shares that come by them, (k,) each."""
+        times, shares = delay_curve(self.delay, self.age, self.weights)
+        knots = _knots(times, shares, self.window)
+        return knots, _at(knots, times, shares)
+
+    def at_usual_pace(self, as_of: float) -> "SeenDelays":
+        """The same, as if all had come at the pace that mature clicks have on average: a mix of
+        paces is the curve of none of them."""
+        found = self
+        for _ in range(_ROUNDS):
+            curve = DelayCurve(*found.curve(), None)
+            logs = changes_of_pace(self.delay, as_of - self.age, self.age, curve)
+            if logs is None:
+                break
+            usual = np.average(logs, weights=self.weights * self.mature)
+            found = self._slowed(np.exp(logs - usual))
+        return found
+
+    def _slowed(self, factors: Floats) -> "SeenDelays":
+        delay, age = factors * self.delay, factors * np.minimum(self.age, self.window)
+        # At the usual pace nothing comes behind the window.
+        kept = delay < self.window
+        rows, weights, mature = self.rows[kept], self.weights[kept], self.mature[kept]
+        return SeenDelays(delay[kept], age[kept], rows, self.window, weights, mature)
 
 
 def delay_curve(delay: Floats, age: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:

@@ -36,6 +36,8 @@ _PACE_DRIFT, _PACE_JUMPS = 0.05, 0.06
 _JUMP: Final = 0.7
 _FIRST_RATE, _FIRST_PACE = 0.3, 0.5
 _POINTS: Final = (-0.67, 0.0, 0.67)
+# By how much, in logs, changes of pace must explain delays better than one pace for all.
+_SURE: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,22 +247,66 @@ class ConversionPace:
         Source: Rabiner (1989), Proceedings of the IEEE 77, for the recursions.
         """
         due, later = _due(cohorts, curve)
-        evidence = _evidence(cohorts, due)
+        evidence = _evidence(cohorts, due * cohorts.expected[:, None, None])
         moves = [_moves(days) for days in cohorts.days.tolist()]
-        beliefs = [_normalised(_first_belief(), evidence[0])]
-        for (rate, pace), log_likelihood in zip(moves, evidence[1:], strict=True):
-            beliefs.append(_normalised(rate @ beliefs[-1] @ pace.T, log_likelihood))
-        ahead, found = np.ones_like(beliefs[0]), []
-        for place in range(len(cohorts) - 1, len(cohorts) - 1 - newest, -1):
-            found.append(beliefs[place] * ahead)
-            if place:
-                rate, pace = moves[place - 1]
-                ahead = rate.T @ _normalised(ahead, evidence[place]) @ pace
-        return cls(*_means(np.stack(found[::-1]), later[-newest:]))
+        beliefs, _ = _smoothed(_first_belief(), evidence, moves, newest)
+        return cls(*_means(beliefs, later[-newest:]))
+
+
+def changes_of_pace(
+    delay: Floats, clicked_at: Floats, age: Floats, curve: DelayCurve
+) -> Floats | None:
+    """By how much faster than by the curve each of n conversions has come: the logarithm of the
+    pace of its cohort, (n,). None where one pace for all explains them about as well.
+
+    The paces are a hidden Markov chain as in `ConversionPace`. But only when the conversions of a
+    cohort have come is held against the curve, not how many, so nobody need have expected any.
+
+    delay, clicked_at, age : (n,) seconds to the conversion, epoch seconds and seconds of its click.
+    """
+    none, window = np.zeros(len(delay)), float(curve.knots[-1])
+    cohorts = Cohorts.of(none, clicked_at, age, delay, window=window, post_click=0.0)
+    shares = np.maximum(_due(cohorts, curve)[0], 1e-9)
+    shares /= shares.sum(axis=2, keepdims=True)
+    # As if of so few that chance alone differed as much as they do with the error of the curve.
+    seen = cohorts.seen / (1.0 + _MISFIT**2 * cohorts.seen.mean(axis=1, keepdims=True))
+    evidence = np.einsum("ca,cpa->cp", seen, np.log(shares))[:, None, :]
+    moves = [(np.ones((1, 1)), _moves(days)[1]) for days in cohorts.days.tolist()]
+    first = _first_belief().sum(axis=0, keepdims=True)
+    beliefs, log_likelihood = _smoothed(first, evidence, moves, len(cohorts))
+    if log_likelihood - evidence[:, 0, len(PACES) // 2].sum() < _SURE:
+        return None
+    logs: Floats = beliefs[:, 0] @ np.log(PACES)
+    return logs[cohorts.places(clicked_at)]
+
+
+def _smoothed(
+    first: Floats, evidence: Floats, moves: list[tuple[Floats, Floats]], newest: int
+) -> tuple[Floats, float]:
+    """What is believed of the newest so many of c cohorts, given all evidence, (c, r, p); and the
+    logarithm of how likely that is."""
+    belief, behind, likelihood = first, [], -float(np.log(first.sum()))
+    for place, log_likelihood in enumerate(evidence):
+        if place:
+            rate, pace = moves[place - 1]
+            belief = rate @ belief @ pace.T
+        most = log_likelihood.max()
+        belief = belief * np.exp(log_likelihood - most)
+        likelihood += float(np.log(belief.sum()) + most)
+        belief = belief / belief.sum()
+        behind.append(belief)
+    ahead, found = np.ones_like(belief), []
+    for place in range(len(evidence) - 1, len(evidence) - 1 - newest, -1):
+        found.append(behind[place] * ahead)
+        if place:
+            (rate, pace), come = moves[place - 1], evidence[place]
+            ahead = ahead * np.exp(come - come.max())
+            ahead = rate.T @ (ahead / ahead.sum()) @ pace
+    beliefs = np.stack(found[::-1])
+    return beliefs / beliefs.sum(axis=(1, 2), keepdims=True), likelihood
 
 
 def _means(beliefs: Floats, later: Floats) -> tuple[Floats, Floats]:
-    beliefs = beliefs / beliefs.sum(axis=(1, 2), keepdims=True)
     by_pace = np.einsum("crp,r->cp", beliefs, RATES)
     # Nearly the median: in a plain mean a jump up weighs more than a jump down.
     logs = np.einsum("crp,r->c", beliefs, np.log(RATES))
@@ -292,8 +338,8 @@ def _shapes(expected: Floats, within: Floats) -> Floats:
 
 
 def _due(cohorts: Cohorts, curve: DelayCurve) -> tuple[Floats, Floats]:
-    """Conversions expected by age at each pace and the rate 1, (c, p, a); and how many come after
-    the post-click window at each pace, over those at the usual one, (c, p)."""
+    """Conversions by age at each pace, (c, p, a), for each that comes after the post-click window
+    at the usual one; and how many come after it at each pace, over those, (c, p)."""
     usual, edges = curve.at_paces(np.ones(1)), _edges(cohorts.window, cohorts.post_click)
     shares = (1.0 - _STEADY) * curve.at_paces(PACES) + _STEADY * usual
     mixed = np.concatenate((shares, usual))
@@ -307,18 +353,13 @@ def _due(cohorts: Cohorts, curve: DelayCurve) -> tuple[Floats, Floats]:
             rest = np.maximum(1.0 - by[:, -1], 1e-6)
             due[place] += np.diff(by[:-1, :-1], axis=1) / rest[-1] / len(_POINTS)
             later[place] += rest[:-1] / rest[-1] / len(_POINTS)
-    return due * cohorts.expected[:, None, None], later
+    return due, later
 
 
 def _first_belief() -> Floats:
     rates = np.exp(-0.5 * (np.log(RATES) / _FIRST_RATE) ** 2)
     paces = np.exp(-0.5 * (np.log(PACES) / _FIRST_PACE) ** 2)
     return np.asarray(rates[:, None] * paces + 1e-4)
-
-
-def _normalised(belief: Floats, log_likelihood: Floats) -> Floats:
-    found = belief * np.exp(log_likelihood - log_likelihood.max())
-    return np.asarray(found / found.sum())
 
 
 def _moves(days: float) -> tuple[Floats, Floats]:

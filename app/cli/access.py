@@ -1,6 +1,7 @@
 """`sirocco keys` and `sirocco audit`: who may do what in a running service, and who did."""
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,68 +19,41 @@ _MOST_ENTRIES = 1000
 _KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
 ]
+_flag = partial(options.named, None)
 _Scopes = Annotated[
     list[str],
-    typer.Option(
-        "--scope",
-        help="calibrate, ingest, read or admin; may be repeated. None includes another.",
-        show_default=False,
-    ),
+    _flag("--scope", "calibrate, ingest, read or admin; may be repeated. None includes another."),
 ]
-_Name = Annotated[str, typer.Option("--name", help="Whom it is for.", show_default=False)]
+_Name = Annotated[str, _flag("--name", "Whom it is for.")]
+_ONLY = "It sees only campaigns that begin so; may be repeated."
 _Prefixes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--campaigns",
-        metavar="PREFIX",
-        help="It sees only campaigns that begin so; may be repeated.",
-        show_default="all campaigns",
-    ),
+    list[str] | None, _flag("--campaigns", _ONLY, "all campaigns", metavar="PREFIX")
 ]
-_RateLimit = Annotated[
-    int | None,
-    typer.Option(
-        "--rate-limit",
-        min=1,
-        help="Requests a second, of each API process.",
-        show_default="no limit",
-    ),
-]
-_ExpiresIn = Annotated[
-    int | None,
-    typer.Option(
-        "--expires-in",
-        parser=lambda text: options.hours(text, "--expires-in"),
-        metavar="DURATION",
-        help="It ends after that, such as 12h or 90d.",
-        show_default="never",
-    ),
-]
-_Grace = Annotated[
-    int | None,
-    typer.Option(
-        "--grace",
-        parser=lambda text: options.hours(text, "--grace"),
-        metavar="DURATION",
-        help="How long the old key stays valid beside the new one.",
-        show_default="24h",
-    ),
-]
+_RATE = "Requests a second, of each API process."
+_RateLimit = Annotated[int | None, _flag("--rate-limit", _RATE, "no limit", min=1)]
+
+
+def _duration(name: str, about: str, shown: str) -> Any:
+    return _flag(
+        name, about, shown, parser=lambda text: options.hours(text, name), metavar="DURATION"
+    )
+
+
+_ENDS = "It ends after that, such as 12h or 90d."
+_ExpiresIn = Annotated[int | None, _duration("--expires-in", _ENDS, "never")]
+_GRACE = "How long the old key stays valid beside the new one."
+_Grace = Annotated[int | None, _duration("--grace", _GRACE, "24h")]
 _At = Annotated[
     str, typer.Option("--at", metavar="TIME", help="When it ends: RFC 3339 or seconds since 1970.")
 ]
 _Verify = Annotated[
     bool, typer.Option("--verify", help="Look whether every entry is as it was written.")
 ]
-_Files = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--file",
-        help="With --verify: look at the lines of this audit log too, and that the service has"
-        " the same; may be repeated, as each host has lines of its own.",
-        show_default=False,
-    ),
-]
+_LINES = (
+    "With --verify: look at the lines of this audit log too, and that the service has the same; may"
+    " be repeated, as each host has lines of its own."
+)
+_Files = Annotated[list[Path] | None, _flag("--file", _LINES)]
 _Entries = Annotated[
     int, typer.Option("--limit", min=1, max=1000, help="Most entries, from the newest on.")
 ]

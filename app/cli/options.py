@@ -261,11 +261,12 @@ class AnyLogColumnOptions(LogColumnOptions):
     )
 
 
-def _named(panel: str, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:
+def named(panel: str | None, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:
+    """An option of a panel of the help, or of none; `shown` stands for its default there."""
     return typer.Option(name, help=about, show_default=shown, rich_help_panel=panel, **how)
 
 
-_fit = partial(_named, "How maps are fitted")
+_fit = partial(named, "How maps are fitted")
 _window = partial(
     _fit,
     "--window",
@@ -334,7 +335,7 @@ class RefitOptions:
 
 ScoredHours = Annotated[
     int | None,
-    _named(
+    named(
         DELAYED,
         "--judged",
         "With --delayed: how much of a log's end is evaluated, such as 2d. With --compare: how many"
@@ -353,7 +354,7 @@ Target = Annotated[
     ),
 ]
 
-_service = partial(_named, "Service")
+_service = partial(named, "Service")
 _ADDRESS = "Address the API listens on; one that other machines reach needs API keys."
 Host = Annotated[str | None, _service("--host", _ADDRESS, "127.0.0.1")]
 Port = Annotated[int | None, _service("--port", "Port of the API.", "8080", min=0, max=65535)]

@@ -1,6 +1,6 @@
 """Late conversions that change: the default labels beside others where delays or rates move.
 
-A platform with each change (`evaluation.simulation.parts`), 21 days of which the last 7
+A platform with each change (`research.late_conversions`), 21 days of which the last 7
 are evaluated by their final conversions: GC-3 (0 is right) and PCOC (1 is right) of maps fitted
 on long-term conversions, on Algorithm 2, on the default labels and on final conversions, which
 nobody has in time. What turns does so a day before the evaluated week. In `cancellations` clicks
@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from benchmarks.figures import Cell, Figure, Table
 from benchmarks.parts import Part
 from calibrators import SmoothedIsotonic
-from evaluation import ClickPlatform, ClickWindows, delayed_backtest
-from evaluation.simulation.parts import LateConversions
+from evaluation import ClickWindows, delayed_backtest
 from pccem import TrainingRules
+from research.late_conversions import LateConversions, LatePlatform
 
 DAY = 86_400.0
 SHOWN = {"ltc": "LTC", "pccem": "PCCEM", "pccem_posterior": "posterior", "oracle": "oracle"}
@@ -43,13 +43,13 @@ def measure(sizes: Sizes | None = None) -> Table:
 
 
 def measure_large() -> Table:
-    """Two platforms of each, four times the traffic."""
-    return measure(Sizes(seeds=2, clicks_per_hour=2_400))
+    """Five platforms of each."""
+    return measure(Sizes(seeds=5))
 
 
-def streams(sizes: Sizes, seed: int) -> Mapping[str, ClickPlatform]:
+def streams(sizes: Sizes, seed: int) -> Mapping[str, LatePlatform]:
     """A platform for each stream."""
-    usual = ClickPlatform(clicks_per_hour=sizes.clicks_per_hour, seed=seed)
+    usual = LatePlatform(clicks_per_hour=sizes.clicks_per_hour, seed=seed)
     turn = 24 * (sizes.days - sizes.evaluated - 1)
     late = {
         "rate x 2.2": LateConversions(turn=turn, rise=2.2),

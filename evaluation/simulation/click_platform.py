@@ -13,17 +13,13 @@ from calibrators.samples import Floats, check_rules
 from evaluation.backtest.click_history import ClickStream
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, Rows
 from evaluation.simulation.parts import (
-    AS_PUBLISHED,
     SPREAD,
     START,
-    LateConversions,
     arrivals,
     campaign_names,
     day_cycle,
-    lead_appeal,
     swings,
     times_in,
-    until_stay,
     zipf_shares,
 )
 from pccem import Categorical, Clicks, Column, Features
@@ -168,7 +164,6 @@ class ClickPlatform:
     start : epoch seconds at which hour 0 begins, a whole hour.
     behaviour : how strongly intent shows in what users do after the click, at least 0.
     untold : share of the clicks that bring neither features nor behaviours.
-    late : how delays differ from those above.
 
     >>> stream = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=1).hour(5).stream
     >>> stream.clicks.campaigns, len(stream.delay) == len(stream)
@@ -183,7 +178,6 @@ class ClickPlatform:
     start: float = START
     behaviour: float = 1.0
     untold: float = 0.0
-    late: LateConversions = AS_PUBLISHED
 
     def __post_init__(self) -> None:
         check_rules(
@@ -222,25 +216,36 @@ class ClickPlatform:
         profiles, n = self._profiles, len(rows)
         visitors = draw_visitors(n, rng)
         revealed = profiles.intent(hour, self.drift)[rows] + rng.normal(0.0, 1.0, n)
-        closing = profiles.closing(hour, self.drift)[rows] + self.late.odds(hour)
-        leads = self.late.leads_of(n, rng) if self.late.leads else None
-        if leads is not None:
-            closing = closing + lead_appeal(leads)
+        closing, more = self._closing(hour, rows, rng)
         truth = profiles.truth(rows, visitors.signal, revealed, closing)
         converts = rng.random(n) < truth
-        drawn = profiles.delays(rows, rng) if leads is None else until_stay(leads, rng)
-        delays = self.late.delays(drawn, times, hour, rng)
-        delay = np.where(converts, delays, np.nan)
+        delay = np.where(converts, self._delays(hour, rows, times, more, rng), np.nan)
         behaviours = draw_behaviours(visitors.signal, revealed, delay, rng, self.behaviour)
-        columns: dict[str, Column] = {**visitors.features, **behaviours}
-        if leads is not None:
-            columns["feature.lead_days"] = leads
+        columns: dict[str, Column] = {**visitors.features, **behaviours, **more}
         if self.untold:
             columns = hidden(columns, rng.random(n) < self.untold)
         features, scores = Features(columns, n), profiles.scores(rows, visitors.signal)
         return ClickHour(
             ClickStream(Clicks(times, self.names, rows, scores, features), delay), truth
         )
+
+    def _closing(
+        self, hour: int, rows: Rows, rng: np.random.Generator
+    ) -> tuple[Floats, Mapping[str, Floats]]:
+        """What an hour's clicks add to the log-odds of a conversion, (n,); and columns of features
+        that come with it."""
+        return self._profiles.closing(hour, self.drift)[rows], {}
+
+    def _delays(
+        self,
+        hour: int,
+        rows: Rows,
+        times: Floats,
+        columns: Mapping[str, Floats],
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Seconds to each conversion, (n,), given those columns; nan where it does not count."""
+        return self._profiles.delays(rows, rng)
 
     @cached_property
     def _profiles(self) -> "_Profiles":

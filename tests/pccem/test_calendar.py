@@ -46,6 +46,14 @@ def test_where_no_hour_differs_there_is_none() -> None:
     assert fitted(0.0).flat
 
 
+def test_what_was_in_one_week_alone_is_none() -> None:
+    """Since Tuesday conversions come three times faster, which moves them between days, once."""
+    delay, age = conversions(0.0, n=100_000)
+    delay = np.where(age < 5.5 * DAY, delay / 3.0, delay)
+
+    assert Calendar.fit(delay, age, np.ones(len(age)), AS_OF, WINDOW).flat
+
+
 @pytest.mark.parametrize(
     "data", [[[1.0]], [[0.0] * 168] * 2, [["a"] * 168] * 2, 3, [[2e3] * 168] * 2]
 )

@@ -1,6 +1,7 @@
 """Pace: conversions that come sooner are not taken for more, nor more for sooner."""
 
 import dataclasses
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from pccem import Attribution, Cohorts, DelayDistribution, LabelRules, attribute, label
 from pccem.arrays import Floats
-from pccem.pace import ConversionPace, DelayCurve
+from pccem.pace import ConversionPace, DelayCurve, _smoothed, changes_of_pace
 
 HOUR, DAY, WINDOW = 3600.0, 86_400.0, 7 * 86_400.0
 NOW = 20_000 * DAY
@@ -101,6 +102,67 @@ def test_any_rate_and_pace_are_told_after_days(pace: float, more: float) -> None
 
 def test_where_nothing_changes_nothing_is_corrected() -> None:
     assert Stream.draw(0.0).ratio(told=True) == pytest.approx(1.0, abs=0.08)
+
+
+def fitted(stream: Stream) -> DelayDistribution:
+    """What is learnt at midnight from all clicks."""
+    known, rows = stream.known(np.full(len(stream.p), True)), np.zeros(len(stream.p), np.int32)
+    found = DelayDistribution.fit(known.delay, known.age, rows, ["a"], window=WINDOW, as_of=NOW)
+    assert found is not None
+    return found
+
+
+def error(found: DelayDistribution) -> float:
+    """Of the shares, the largest, at ages from half an hour to the window."""
+    ages = np.geomspace(0.5 * HOUR, WINDOW, 50)
+    true = np.log(ages / (0.1 * HOUR)) / np.log(1680)
+    return float(np.abs(found.share(ages, np.zeros(50, np.int32), ["a"]) - true).max())
+
+
+@pytest.mark.parametrize("pace", [0.4, 3.0])
+def test_conversions_at_another_pace_do_not_bend_the_curve(pace: float) -> None:
+    """That of mature clicks holds a week on, when a fifth of the conversions are of another."""
+    stream = Stream.draw(6 * DAY, pace=pace)
+
+    assert error(fitted(stream)) < 0.02
+
+
+def test_changes_of_pace_are_told_by_when_conversions_come() -> None:
+    stream, curve = Stream.draw(6 * DAY, pace=3.0), fitted(Stream.draw(0.0)).curve()
+    seen = ~np.isnan(stream.delay) & (stream.clicked + stream.delay <= NOW)
+    clicked, delay = stream.clicked[seen], stream.delay[seen]
+
+    logs = changes_of_pace(delay, clicked, NOW - clicked, curve)
+
+    assert logs is not None
+    turned = clicked >= NOW - 6 * DAY
+    assert logs[turned].mean() == pytest.approx(np.log(3.0), abs=0.15)
+    assert logs[clicked < NOW - 7 * DAY].mean() == pytest.approx(0.0, abs=0.05)
+    assert changes_of_pace(delay[~turned], clicked[~turned], NOW - clicked[~turned], curve) is None
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed: int, count: int) -> None:
+    random = np.random.default_rng(seed)
+    first, evidence = random.random((2, 3)), 3.0 * random.normal(size=(count, 2, 3))
+    columns = [(random.random((2, 2)), random.random((3, 3))) for _ in range(count - 1)]
+    moves = [(rate / rate.sum(axis=0), pace / pace.sum(axis=0)) for rate, pace in columns]
+
+    beliefs, log_likelihood = _smoothed(first, evidence, moves, count)
+
+    states = list(product(range(2), range(3)))
+    expected, total = np.zeros((count, 2, 3)), 0.0
+    for way in product(states, repeat=count):
+        chance = (
+            first[way[0]] / first.sum() * np.exp(sum(evidence[i][at] for i, at in enumerate(way)))
+        )
+        for (rate, pace), (was, now) in zip(moves, pairwise(way), strict=True):
+            chance *= rate[now[0], was[0]] * pace[now[1], was[1]]
+        total += chance
+        for place, at in enumerate(way):
+            expected[place][at] += chance
+    assert beliefs == pytest.approx(expected / total)
+    assert log_likelihood == pytest.approx(np.log(total))
 
 
 def test_cohorts_come_back_out_of_json() -> None:
