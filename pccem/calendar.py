@@ -65,6 +65,8 @@ class Calendar:
                 shape = shape * _over(counts.table.sum(axis=0), expected.sum(axis=0))
                 expected = counts.expected(shape, _table(days, hours))
                 effects[:] = _shrunk(counts, expected, keys, effects)
+        # What is counted in steps of several hours holds for each of them.
+        hours = hours[:, np.arange(24) // counts.step * counts.step]
         return cls(np.clip(_table(days, hours), 1.0 / _LARGEST, _LARGEST).round(4))
 
     @classmethod
@@ -119,7 +121,7 @@ class _Counts:
     """Conversions by step of the click and steps until they came, (c, d); what is not known yet is
     not `exposed`. `days` and `hours` number each cell's day of the week and hour of the day, those
     beyond a day after the click behind the others; `week` its place among the factors, `weeks`
-    which week it is of."""
+    which week it is of. A step has `step` hours."""
 
     table: Floats
     exposed: Flags
@@ -127,6 +129,7 @@ class _Counts:
     hours: Integers
     week: Integers
     weeks: Integers
+    step: int
 
     @classmethod
     def of(
@@ -154,6 +157,7 @@ class _Counts:
             hour % 24 + 24 * late,
             hour + WEEK * late,
             number - number.min(),
+            each,
         )
 
     def expected(self, shape: Floats, factors: Floats) -> Floats:

@@ -17,7 +17,15 @@ from pccem.arrays import (
     check_rows,
 )
 from pccem.calendar import Calendar
-from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, tilted_shares
+from pccem.pace import (
+    PACES,
+    Cohorts,
+    DelayCurve,
+    Stratum,
+    changes_of_pace,
+    scaled,
+    tilted_shares,
+)
 
 Integers = NDArray[np.int64]
 
@@ -36,6 +44,7 @@ _ROUNDING: Final = 1e-9
 _RECENCY: Final = 0.25
 # Curve and paces in turns; measured: a third round changes nothing.
 _ROUNDS: Final = 2
+_STRATA: Final = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +138,7 @@ class DelayDistribution:
         calendar = None if as_of is None else seen.calendar(as_of)
         if as_of is not None and calendar is None:
             # Beside a calendar, what that leaves unexplained would pass for changes of pace.
-            seen = seen.at_usual_pace(as_of)
+            seen = seen.at_usual_pace(as_of, min_conversions)
         knots, target = seen.curve()
         counts = np.bincount(seen.rows[seen.mature], minlength=len(campaigns))
         chosen = np.flatnonzero(counts >= min_conversions)
@@ -163,8 +172,7 @@ class DelayDistribution:
         left = np.clip(np.searchsorted(self.knots, ages, "right") - 1, 0, len(self.knots) - 2)
         along = (ages - self.knots[left]) / (self.knots[left + 1] - self.knots[left])
         low, high = self.shares[:, left], self.shares[:, left + 1]
-        shares = low + (high - low) * along
-        return np.asarray(shares / shares[:, -1:])
+        return scaled(low + (high - low) * along)
 
     def _with(self, shares: Floats) -> Self:
         risen: Floats = np.maximum.accumulate(shares, axis=1)
@@ -344,18 +352,30 @@ class SeenDelays:
         knots = _knots(times, shares, self.window)
         return knots, _at(knots, times, shares)
 
-    def at_usual_pace(self, as_of: float) -> "SeenDelays":
+    def at_usual_pace(self, as_of: float, least: int) -> "SeenDelays":
         """The same, as if all had come at the pace that mature clicks have on average: a mix of
-        paces is the curve of none of them."""
-        found = self
+        paces is the curve of none of them. Told by the campaigns with at least so many conversions
+        of mature clicks, the largest of them."""
+        counts = np.bincount(self.rows[self.mature])
+        largest = np.argsort(-counts, kind="stable")[:_STRATA]
+        chosen, found = [row for row in largest.tolist() if counts[row] >= least], self
         for _ in range(_ROUNDS):
-            curve = DelayCurve(*found.curve(), None)
-            logs = changes_of_pace(self.delay, as_of - self.age, self.age, curve)
+            strata = [self._stratum(row, found, as_of) for row in chosen]
+            logs = changes_of_pace(strata, as_of - self.age)
             if logs is None:
                 break
             usual = np.average(logs, weights=self.weights * self.mature)
             found = self._slowed(np.exp(logs - usual))
         return found
+
+    def _stratum(self, row: int, usual: "SeenDelays", as_of: float) -> Stratum:
+        """The conversions of a campaign, with its curve at the usual pace."""
+        own, at = np.flatnonzero(self.rows == row), np.flatnonzero(usual.rows == row)
+        curve = delay_curve(usual.delay[at], usual.age[at], usual.weights[at])
+        knots = _knots(*curve, self.window)
+        shares = DelayCurve(knots, _at(knots, *curve), None)
+        age = self.age[own]
+        return Stratum(self.delay[own], as_of - age, age, shares)
 
     def _slowed(self, factors: Floats) -> "SeenDelays":
         delay, age = factors * self.delay, factors * np.minimum(self.age, self.window)

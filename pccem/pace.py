@@ -57,7 +57,7 @@ class DelayCurve:
         window = self.knots[-1]
         ages = np.minimum(paces[:, None] * self.knots, window)
         shares = np.interp(ages, self.knots, self.shares)
-        return np.asarray(shares / shares[:, -1:])
+        return scaled(shares)
 
     def by(self, shares: Floats, clicked_at: float, ages: Floats) -> Floats:
         """Share of the conversions of clicks of one moment that come by these ages, (p, a).
@@ -83,7 +83,16 @@ def tilted_shares(
     sums = shares[:, :1] + np.concatenate(
         (np.zeros((len(shares), 1)), steps.cumsum(axis=1)), axis=1
     )
-    return np.asarray(sums / sums[:, -1:])
+    return scaled(sums)
+
+
+def scaled(shares: Floats) -> Floats:
+    """Shares, (p, k), of which the last is 1; where nothing comes within the window at a pace, all
+    comes at its end."""
+    ends = shares[:, -1:]
+    found = np.divide(shares, ends, out=np.zeros_like(shares), where=ends > 0.0)
+    found[:, -1] = 1.0
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,6 +203,9 @@ class Cohorts:
             numbers = np.array(data["numbers"], np.int64)
             names = ("clicked_at", "spread", "age", "expected", "within", "seen")
             columns = [np.array(data[name], np.float64) for name in names]
+            columns[-1] = columns[-1].reshape(
+                len(columns[-1]), -1 if len(columns[-1]) else _AGES - 1
+            )
             window, post_click = float(data["window"]), float(data["post_click"])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise ValueError("delays: cohorts must be tables of numbers") from None
@@ -253,31 +265,57 @@ class ConversionPace:
         return cls(*_means(beliefs, later[-newest:]))
 
 
-def changes_of_pace(
-    delay: Floats, clicked_at: Floats, age: Floats, curve: DelayCurve
-) -> Floats | None:
-    """By how much faster than by the curve each of n conversions has come: the logarithm of the
-    pace of its cohort, (n,). None where one pace for all explains them about as well.
+@dataclass(frozen=True, slots=True, eq=False)
+class Stratum:
+    """The conversions of one campaign, and its delays: delay and age in seconds, the moment of the
+    click in epoch seconds, (n,)."""
 
-    The paces are a hidden Markov chain as in `ConversionPace`. But only when the conversions of a
-    cohort have come is held against the curve, not how many, so nobody need have expected any.
+    delay: Floats
+    clicked_at: Floats
+    age: Floats
+    curve: DelayCurve
 
-    delay, clicked_at, age : (n,) seconds to the conversion, epoch seconds and seconds of its click.
+    def evidence(self) -> tuple[Integers, Floats]:
+        """The numbers of its cohorts, (c,), and how likely each pace makes the moments at which
+        their conversions have come, in logs, (c, p); not how many, so nobody need expect any."""
+        none, window = np.zeros(len(self.delay)), float(self.curve.knots[-1])
+        times = (self.clicked_at, self.age, self.delay)
+        cohorts = Cohorts.of(none, *times, window=window, post_click=0.0)
+        shares = np.maximum(_due(cohorts, self.curve)[0], 1e-9)
+        shares /= shares.sum(axis=2, keepdims=True)
+        # As if of so few that chance alone differed as much as they do with the error of the curve.
+        seen = cohorts.seen / (1.0 + _MISFIT**2 * cohorts.seen.mean(axis=1, keepdims=True))
+        return cohorts.numbers, np.einsum("ca,cpa->cp", seen, np.log(shares))
+
+
+def changes_of_pace(strata: list[Stratum], clicked_at: Floats) -> Floats | None:
+    """By how much faster than usual conversions of clicks of n moments come: the logarithm of their
+    cohort's pace, (n,). None where one pace for all explains when they have come about as well, and
+    where a campaign contradicts.
+
+    The paces are a hidden Markov chain as in `ConversionPace`. Each campaign is held against its
+    own delays: where one with other delays grows, all of them together seem to change.
     """
-    none, window = np.zeros(len(delay)), float(curve.knots[-1])
-    cohorts = Cohorts.of(none, clicked_at, age, delay, window=window, post_click=0.0)
-    shares = np.maximum(_due(cohorts, curve)[0], 1e-9)
-    shares /= shares.sum(axis=2, keepdims=True)
-    # As if of so few that chance alone differed as much as they do with the error of the curve.
-    seen = cohorts.seen / (1.0 + _MISFIT**2 * cohorts.seen.mean(axis=1, keepdims=True))
-    evidence = np.einsum("ca,cpa->cp", seen, np.log(shares))[:, None, :]
-    moves = [(np.ones((1, 1)), _moves(days)[1]) for days in cohorts.days.tolist()]
+    found = [stratum.evidence() for stratum in strata]
+    if not found:
+        return None
+    window = float(strata[0].curve.knots[-1])
+    numbers = np.unique(np.concatenate([each for each, _ in found]))
+    each = np.zeros((len(found), len(numbers), len(PACES)))
+    for place, (own, evidence) in enumerate(found):
+        each[place, np.searchsorted(numbers, own)] = evidence
+    evidence, usual = each.sum(axis=0)[:, None, :], len(PACES) // 2
+    days = np.diff(numbers) * _width(window) / DAY
+    moves = [(np.ones((1, 1)), _moves(passed)[1]) for passed in days.tolist()]
     first = _first_belief().sum(axis=0, keepdims=True)
-    beliefs, log_likelihood = _smoothed(first, evidence, moves, len(cohorts))
-    if log_likelihood - evidence[:, 0, len(PACES) // 2].sum() < _SURE:
+    beliefs, log_likelihood = _smoothed(first, evidence, moves, len(numbers))
+    likeliest = beliefs[:, 0].argmax(axis=1)
+    gains = (each[:, np.arange(len(numbers)), likeliest] - each[:, :, usual]).sum(axis=1)
+    if log_likelihood - evidence[:, 0, usual].sum() < _SURE or gains.min() < -_SURE:
         return None
     logs: Floats = beliefs[:, 0] @ np.log(PACES)
-    return logs[cohorts.places(clicked_at)]
+    of_clicks = np.floor(clicked_at / _width(window)).astype(np.int64)
+    return logs[np.clip(np.searchsorted(numbers, of_clicks), 0, len(numbers) - 1)]
 
 
 def _smoothed(

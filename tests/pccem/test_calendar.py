@@ -54,6 +54,21 @@ def test_what_was_in_one_week_alone_is_none() -> None:
     assert Calendar.fit(delay, age, np.ones(len(age)), AS_OF, WINDOW).flat
 
 
+@pytest.mark.parametrize("days", [7, 14, 30])
+def test_every_hour_of_a_long_window_has_its_factor(days: int) -> None:
+    """Conversions that would come in the morning mostly come in the afternoon."""
+    random, n, window = np.random.default_rng(2), 100_000, days * DAY
+    age = 4 * window * random.random(n)
+    delay = window * random.random(n)
+    morning = (AS_OF - age + delay) % DAY < DAY / 2
+    seen = (delay <= age) & (~morning | (random.random(n) < 1 / 3))
+
+    found = Calendar.fit(delay[seen], age[seen], np.ones(seen.sum()), AS_OF, window)
+
+    hours = found.factors[1].reshape(7, 24).mean(axis=0)
+    assert hours == pytest.approx(np.repeat([0.5, 1.5], 12), rel=0.15)
+
+
 @pytest.mark.parametrize(
     "data", [[[1.0]], [[0.0] * 168] * 2, [["a"] * 168] * 2, 3, [[2e3] * 168] * 2]
 )

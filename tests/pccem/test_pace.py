@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pccem import Attribution, Cohorts, DelayDistribution, LabelRules, attribute, label
 from pccem.arrays import Floats
-from pccem.pace import ConversionPace, DelayCurve, _smoothed, changes_of_pace
+from pccem.pace import ConversionPace, DelayCurve, Stratum, _smoothed, changes_of_pace
 
 HOUR, DAY, WINDOW = 3600.0, 86_400.0, 7 * 86_400.0
 NOW = 20_000 * DAY
@@ -132,13 +132,63 @@ def test_changes_of_pace_are_told_by_when_conversions_come() -> None:
     seen = ~np.isnan(stream.delay) & (stream.clicked + stream.delay <= NOW)
     clicked, delay = stream.clicked[seen], stream.delay[seen]
 
-    logs = changes_of_pace(delay, clicked, NOW - clicked, curve)
+    def told(chosen: Any) -> Floats | None:
+        times = clicked[chosen]
+        return changes_of_pace([Stratum(delay[chosen], times, NOW - times, curve)], times)
+
+    logs = told(slice(None))
 
     assert logs is not None
     turned = clicked >= NOW - 6 * DAY
     assert logs[turned].mean() == pytest.approx(np.log(3.0), abs=0.15)
     assert logs[clicked < NOW - 7 * DAY].mean() == pytest.approx(0.0, abs=0.05)
-    assert changes_of_pace(delay[~turned], clicked[~turned], NOW - clicked[~turned], curve) is None
+    assert told(~turned) is None
+    assert changes_of_pace([], clicked) is None
+
+
+def test_a_campaign_of_other_delays_that_grows_is_no_change_of_pace() -> None:
+    random, n = np.random.default_rng(4), 40_000
+    rows = np.repeat(np.array([0, 1], np.int32), n)
+    age = np.concatenate((4 * WINDOW * random.random(n), 9 * DAY * random.random(n)))
+    delay = np.repeat([48.0, 3.0], n) * HOUR * random.lognormal(0.0, 1.0, 2 * n)
+    delay[(delay >= WINDOW) | (delay > age)] = np.nan
+
+    alone, both = (
+        DelayDistribution.fit(delay, age, rows, ["a", "b"], window=WINDOW, as_of=as_of)
+        for as_of in (None, NOW)
+    )
+
+    assert alone is not None
+    assert both is not None
+    assert both.shares == pytest.approx(alone.shares)
+
+
+def test_delays_at_the_end_of_a_short_window_are_labelled() -> None:
+    """At a fifth of the pace nothing would come within it."""
+    random, n, window = np.random.default_rng(5), 20_000, 2 * HOUR
+    age = 14 * DAY * random.random(n)
+    delay = np.where(random.random(n) < 0.5, window * (0.25 + 0.75 * random.random(n)), np.nan)
+    delay[~(delay < np.minimum(age, window))] = np.nan
+    rows, clicked = np.zeros(n, np.int32), NOW - age
+    delays = DelayDistribution.fit(delay, age, rows, ["a"], window=window, as_of=NOW)
+    converted = np.flatnonzero(~np.isnan(delay))
+    at = (clicked + delay)[converted]
+    known = attribute(np.arange(n), clicked, converted, at, window=window, as_of=NOW)
+
+    labels = label(np.full(n, 0.5), known, delays, rows, ["a"], LabelRules(), clicked)
+
+    assert labels.mean() == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing() -> None:
+    none = np.zeros(0)
+    cohorts = Cohorts.of(none, none, none, none, window=WINDOW, post_click=HOUR)
+    delays = dataclasses.replace(Stream.draw(0.0, n=50_000).delays(), cohorts=cohorts)
+
+    back = DelayDistribution.from_dict(delays.to_dict()).cohorts
+
+    assert back is not None
+    assert back.seen.shape == cohorts.seen.shape == (0, 13)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
