@@ -235,6 +235,9 @@ async def list_campaigns(
     chosen = known_target(given, target or given.settings.targets[0])
     snapshot, own = given.refresher.current, by.caller
     fit = target_fit(snapshot, chosen)
+    if own.campaigns:
+        # Counts tell of the campaigns of all.
+        fit = {**dict.fromkeys(fit), "calibrator": fit["calibrator"], "held": fit["held"]}
     if sort == "evidence":
         start = _place(after)
         said = await run_in_threadpool(_watched, given.bins, chosen, own, limit, start, search)

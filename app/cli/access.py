@@ -1,9 +1,8 @@
 """`sirocco keys` and `sirocco audit`: who may do what in a running service, and who did."""
 
 import time
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,28 +12,32 @@ from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
 from app.settings import SECONDS_PER_HOUR
 
+if TYPE_CHECKING:
+    from app.cli.serving.client import ServiceClient
+
 keys = typer.Typer(no_args_is_help=True)
 
 _MOST_ENTRIES = 1000
 _KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
 ]
-_flag = partial(options.named, None)
 _Scopes = Annotated[
     list[str],
-    _flag("--scope", "calibrate, ingest, read or admin; may be repeated. None includes another."),
+    options.flag(
+        "--scope", "calibrate, ingest, read or admin; may be repeated. None includes another."
+    ),
 ]
-_Name = Annotated[str, _flag("--name", "Whom it is for.")]
+_Name = Annotated[str, options.flag("--name", "Whom it is for.")]
 _ONLY = "It sees only campaigns that begin so; may be repeated."
 _Prefixes = Annotated[
-    list[str] | None, _flag("--campaigns", _ONLY, "all campaigns", metavar="PREFIX")
+    list[str] | None, options.flag("--campaigns", _ONLY, "all campaigns", metavar="PREFIX")
 ]
 _RATE = "Requests a second, of each API process."
-_RateLimit = Annotated[int | None, _flag("--rate-limit", _RATE, "no limit", min=1)]
+_RateLimit = Annotated[int | None, options.flag("--rate-limit", _RATE, "no limit", min=1)]
 
 
 def _duration(name: str, about: str, shown: str) -> Any:
-    return _flag(
+    return options.flag(
         name, about, shown, parser=lambda text: options.hours(text, name), metavar="DURATION"
     )
 
@@ -53,7 +56,7 @@ _LINES = (
     "With --verify: look at the lines of this audit log too, and that the service has the same; may"
     " be repeated, as each host has lines of its own."
 )
-_Files = Annotated[list[Path] | None, _flag("--file", _LINES)]
+_Files = Annotated[list[Path] | None, options.flag("--file", _LINES)]
 _Entries = Annotated[
     int, typer.Option("--limit", min=1, max=1000, help="Most entries, from the newest on.")
 ]
@@ -182,7 +185,8 @@ def audit(
         entries = client.audit(_MOST_ENTRIES if verify else limit)
         if verify:
             found = client.verify_audit()
-            found["wrong"] = found["wrong"] or (_wrong_in(file, entries) if file else None)
+            if file and found["wrong"] is None:
+                found["wrong"] = _wrong_in(file, entries, client)
             _show_verified(found, as_json=json)
             return
     if json:
@@ -196,7 +200,9 @@ def audit(
         )
 
 
-def _wrong_in(files: list[Path], stored: list[dict[str, Any]]) -> str | None:
+def _wrong_in(
+    files: list[Path], stored: list[dict[str, Any]], client: "ServiceClient"
+) -> str | None:
     """What is wrong with the lines of the files together, or differs in the service."""
     from app.access.audit import read_entry, verified
 
@@ -207,9 +213,15 @@ def _wrong_in(files: list[Path], stored: list[dict[str, Any]]) -> str | None:
         raise CommandError(f"--file {error.filename}: {error.strerror}") from None
     except ValueError as error:
         return f"a line of a file cannot be read: {error}"
+    if not entries:
+        return "the files have no entries"
+    # Asked for again: while the files were read the service may have gone on.
+    newest = max((entry["seq"] for entry in client.audit(1)), default=0)
+    if entries[-1].seq > newest:
+        return f"entry {newest + 1}: is missing in the service, the files go to {entries[-1].seq}"
     kept = {entry.seq: entry.hash for entry in entries}
     for entry in reversed(stored):
-        if kept and entry["seq"] >= min(kept) and kept.get(entry["seq"]) != entry["hash"]:
+        if entry["seq"] >= entries[0].seq and kept.get(entry["seq"]) != entry["hash"]:
             return f"entry {entry['seq']}: the files and the service differ"
     return verified(entries).wrong
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from rich import box
@@ -48,9 +48,13 @@ def note(text: str) -> None:
     messages().print(text, soft_wrap=True, markup=False)
 
 
+_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
 def print_line(text: str, style: str = "") -> None:
-    """Print a line of a result as it is, without markup."""
-    results().print(Text(text, style=style), soft_wrap=True)
+    """Print a line of a result as it is, without markup; control characters, which a terminal would
+    obey and a name may have, as \\x1b."""
+    results().print(Text(text.translate(_CONTROLS), style=style), soft_wrap=True)
 
 
 def utc(seconds: float) -> str:

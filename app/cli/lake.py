@@ -292,15 +292,9 @@ _LOGS: Final = (
     " any, behaviours, of files of Parquet."
 )
 _ClickLake = Annotated[str, typer.Argument(metavar="SOURCE", help=_LOGS, show_default=False)]
-_AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="What is known then: RFC 3339, or seconds since 1970.",
-        show_default="the end of the newest hour of the logs",
-    ),
-]
+_KNOWN = "What is known then: RFC 3339, or seconds since 1970."
+_NEWEST = "the end of the newest hour of the logs"
+_AsOf = Annotated[str | None, options.flag("--as-of", _KNOWN, _NEWEST, metavar="TIME")]
 _DelayedTarget = Annotated[
     str | None,
     typer.Option("--target", help="A delayed target.", show_default="the first of the settings"),

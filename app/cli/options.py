@@ -85,6 +85,15 @@ def option(default: Any, about: str, *names: str, **how: Any) -> Any:
     return field(default=given, metadata={"names": names, "how": {"help": about, **how}})
 
 
+def named(panel: str | None, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:
+    """An option of a panel of the help, or of none; `shown` stands for its default there."""
+    return typer.Option(name, help=about, show_default=shown, rich_help_panel=panel, **how)
+
+
+flag = partial(named, None)
+"""An option of no panel."""
+
+
 def refuse(given: Mapping[str, object], why: str) -> None:
     """A `CommandError` about the first option that has a value; None is none."""
     for option, value in given.items():
@@ -163,15 +172,8 @@ NoPicture = Annotated[bool, typer.Option("--no-picture", help="Save no picture."
 OptionalPicture = Annotated[
     Path | None, _picture(help="Save a reliability picture there.", show_default=False)
 ]
-Report = Annotated[
-    Path | None,
-    typer.Option(
-        "--report",
-        metavar="PATH",
-        help="Write one HTML page with charts there: it needs no other file and no network.",
-        show_default=False,
-    ),
-]
+_PAGE = "Write one HTML page with charts there: it needs no other file and no network."
+Report = Annotated[Path | None, flag("--report", _PAGE, metavar="PATH")]
 PlatformSeed = Annotated[
     int, typer.Option("--seed", min=0, help="Another seed is another platform.")
 ]
@@ -261,11 +263,6 @@ class AnyLogColumnOptions(LogColumnOptions):
     )
 
 
-def named(panel: str | None, name: str, about: str, shown: str | bool = False, **how: Any) -> Any:
-    """An option of a panel of the help, or of none; `shown` stands for its default there."""
-    return typer.Option(name, help=about, show_default=shown, rich_help_panel=panel, **how)
-
-
 _fit = partial(named, "How maps are fitted")
 _window = partial(
     _fit,
@@ -345,14 +342,8 @@ ScoredHours = Annotated[
         metavar="DURATION",
     ),
 ]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "--target",
-        help="What the outcome is.",
-        show_default="click; with --delayed the first delayed target",
-    ),
-]
+_FIRST = "click; with --delayed the first delayed target"
+Target = Annotated[str | None, flag("--target", "What the outcome is.", _FIRST)]
 
 _service = partial(named, "Service")
 _ADDRESS = "Address the API listens on; one that other machines reach needs API keys."
@@ -394,13 +385,8 @@ Url = Annotated[
 ]
 LOCAL_URL = "http://127.0.0.1:8080"
 RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
-ApiKeyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--api-key",
-        metavar="KEY",
-        help="Key to call it with. Others on this machine see what a command is given: better set"
-        " SIROCCO_API_KEY, or SIROCCO_API_KEY_FILE.",
-        show_default=False,
-    ),
-]
+_KEY = (
+    "Key to call it with. Others on this machine see what a command is given: better set"
+    " SIROCCO_API_KEY, or SIROCCO_API_KEY_FILE."
+)
+ApiKeyOption = Annotated[str | None, flag("--api-key", _KEY, metavar="KEY")]

@@ -90,8 +90,11 @@ def _text_names(part: LogPart) -> list[str]:
     parse = pyarrow.csv.ParseOptions(
         delimiter=part.format.delimiter, invalid_row_handler=lambda _: "skip"
     )
-    with part.opened() as (_, text), pyarrow.csv.open_csv(text, read, parse) as reader:
-        return [*reader.schema.names]
+    try:
+        with part.opened() as (_, text), pyarrow.csv.open_csv(text, read, parse) as reader:
+            return [*reader.schema.names]
+    except UnicodeDecodeError:
+        raise pa.ArrowInvalid("the names of its columns are no UTF-8") from None
 
 
 def _text(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:

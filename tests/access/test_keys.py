@@ -137,6 +137,13 @@ def test_rotation_gives_an_old_key_no_longer_life(store):
     assert store.get(old.id).expires_at == NOW + 10
 
 
+def test_a_key_that_ends_is_rotated_into_one_that_ends(store, clock):
+    old, _ = store.make(READ, expires_at=NOW + 90 * DAY)
+    clock.now += 60 * DAY
+
+    assert store.rotate(old.id, DAY)[0].expires_at == clock.now + 90 * DAY
+
+
 def test_what_ends_a_key(store, clock):
     revoked, token = store.make(READ)
     expired, other = store.make(READ)

@@ -279,6 +279,46 @@ def test_tenants_do_not_share_idempotency_keys(closed, keys):
         assert answer.json()["accepted"] == 1
 
 
+def test_keys_that_share_a_prefix_do_not_share_idempotency_keys(closed, keys):
+    both = [keys("ingest", campaigns=("common/", f"{name}/")) for name in ("shop", "rival")]
+    sent = [events(f"{name}/a", f"{name}/1")[:1] for name in ("shop", "rival")]
+    eventually(lambda: closed.http.post("/v1/events", json=[], headers=both[1]).status_code == 422)
+
+    for headers, some in zip(both, sent, strict=True):
+        given = {**headers, "Idempotency-Key": "1"}
+        assert closed.http.post("/v1/events", json=some, headers=given).json()["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ({"campaigns": ["shop/a", "rival/a"], "scores": [0.1, 0.2]}, "campaigns[1]"),
+        ({"campaign": "rival/a", "scores": [0.1, 0.2]}, "campaign"),
+    ],
+)
+def test_a_refused_campaign_is_named_as_it_was_sent(closed, keys, more, field):
+    headers = keys("calibrate", campaigns=("shop/",))
+    ask = lambda asked: closed.http.post("/v1/calibrate", json=asked, headers=headers)  # noqa: E731
+    eventually(lambda: ask({**QUESTION, "campaign": "shop/a"}).status_code == 200)
+
+    assert ask({"target": "click", **more}).json()["detail"] == f"{field}: unknown campaign"
+    rows = [
+        {"target": target, "campaign": name, "score": 0.1}
+        for target, name in (("click", "shop/a"), ("conversion", "shop/a"), ("click", "rival/a"))
+    ]
+    assert ask({"rows": rows}).json()["detail"] == "rows[2].campaign: unknown campaign"
+
+
+def test_a_bound_key_reads_no_counts_of_all_campaigns(closed, admin, keys):
+    closed.publish({"click": Atlas.empty()}, {"targets": {"click": {"guard": {"passed": 9}}}})
+    bound, free = keys("read", campaigns=("shop/",)), keys("read")
+    ask = lambda headers: closed.http.get("/v1/campaigns", headers=headers)  # noqa: E731
+    eventually(lambda: ask(bound).status_code == ask(free).status_code == 200)
+
+    assert ask(free).json()["guard"] == {"passed": 9}
+    assert ask(bound).json()["guard"] is None
+
+
 def test_the_longest_idempotency_key_may_be_of_a_bound_key(closed, keys):
     headers = {**keys("ingest", campaigns=("shop/",)), "Idempotency-Key": "k" * 255}
     sent = events("shop/a", "shop/1")[:1]

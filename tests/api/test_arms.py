@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sirocco_client import EdgeCalibrator
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, Split, unit_numbers
+from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule
 from tests.api.running_service import serving
@@ -90,6 +92,26 @@ def test_each_score_is_served_by_the_maps_of_its_units_arm(split, number):
     # No experiment runs there.
     assert of_rows["arms"][1::2] == ["champion"] * number
     assert of_rows["probabilities"][1::2] == SCORES[:number]
+
+
+def test_maps_on_trial_without_intervals_have_no_width(settings):
+    """They do not turn answers into errors, of the service or at the edge."""
+    spreads = Spreads.of(-6.0, 0.0, np.full((3, PLACES), 0.5))
+    atlases = {
+        "click": Atlas.build(proportional(FACTORS["champion"])).with_spreads(spreads),
+        "click:challenger": Atlas.build(proportional(FACTORS["challenger"])),
+    }
+    asked = {"campaigns": CAMPAIGNS, "scores": SCORES, "units": UNIT_NAMES, "interval": 0.9}
+    with new_redis() as server, serving(settings, server.url) as service:
+        service.publish(atlases, {"experiments": {"click": experiment()}})
+        answer = post(service, {"target": "click", **asked})
+        with EdgeCalibrator(service.url, "click") as edge:
+            assert edge.wait(60)
+            there = edge.calibrate(**asked)
+
+    widths = np.array(answer["upper"]) - answer["lower"]
+    assert np.array_equal(widths > 0.0, np.array(answer["arms"]) == "champion")
+    assert np.array_equal(there.upper - there.lower, widths)
 
 
 def test_one_unit_for_all_scores(split):

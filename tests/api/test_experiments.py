@@ -159,6 +159,16 @@ def test_a_version_is_on_trial_at_once_and_is_promoted_frozen(service, old, new)
     assert "challenger" not in report["targets"]["click"]
 
 
+def test_a_holdout_has_no_challenger_to_promote(service, old, new):
+    post(service, target="click", shares={"raw": 0.5})
+
+    answer = post(service, "/promote", target="click")
+
+    assert (answer.status_code, answer.json()["detail"]) == (
+        409, "target = click: its experiment has no challenger"
+    )  # fmt: skip
+
+
 def test_a_promoted_method_is_that_of_the_target_until_a_rollback(service, fitted, new):
     dry = post(service, "/promote", target="click", dry_run=True).json()
     assert (dry["changed"], dry["experiment"], dry["version"]) == (True, None, fitted)

@@ -180,6 +180,28 @@ def test_maps_without_intervals_say_so(service):
     broken_rule(service.http.post(PATH, json={**request, "interval": 0.9}), "interval", rule, None)
 
 
+def test_what_no_map_serves_has_no_width(service):
+    service.publish({"click": Atlas.empty(), "conversion": PLAIN})
+    request = asked(3, interval=0.9)
+    with EdgeCalibrator(service.url, "click") as edge:
+        assert edge.wait(60)
+        there = edge.calibrate(request["campaigns"], request["scores"], interval=0.9)
+    answer = post(service, json=request).json()
+    service.publish({"click": CLICKS, "conversion": PLAIN})
+    assert answer["lower"] == answer["probabilities"] == answer["upper"] == request["scores"]
+    assert there.lower.tolist() == there.upper.tolist() == request["scores"]
+
+
+def test_the_widest_interval_is_answered(service):
+    request = asked(3, interval=1.0 - 2.0**-53)
+    answer = post(service, json=request).json()
+    with EdgeCalibrator(service.url, "click") as edge:
+        assert edge.wait(60)
+        there = edge.calibrate(request["campaigns"], request["scores"], interval=1.0 - 2.0**-53)
+    assert (np.array(answer["upper"]) > answer["probabilities"]).all()
+    assert there.upper.tolist() == answer["upper"]
+
+
 @pytest.mark.parametrize("level", [0, 1, -0.1, 2])
 def test_levels_are_between_0_and_1(service, level):
     rule = "must be a number above 0 and below 1"

@@ -10,6 +10,7 @@ import pytest
 
 from app.access.audit import AuditLog
 from app.access.keys import Scope
+from app.cli.console import print_line
 from app.settings import Settings
 from app.storage import keys
 from tests.api.running_service import RunningService, eventually, serving
@@ -101,11 +102,24 @@ def test_the_files_of_all_hosts_contradict_a_new_chain(
             forged.record("loopback", "r", "set-override", target=f"click:{host}", after="sir")
         anew = called("audit", "--verify", *of[-2:])
         contradicted = called("audit", "--verify", *of)
+        running.store.delete(keys.AUDIT, keys.AUDIT_HEAD)
+        wiped = called("audit", "--verify", *of)
+        (empty := tmp_path / "empty.jsonl").touch()
+        emptied = called("audit", "--verify", "--file", empty, *of[-2:])
 
     assert whole.stdout == "all 2 entries are as they were written\n"
     assert anew.returncode == 0
     assert contradicted.returncode == 1
     assert "entry 1: the files and the service differ" in contradicted.stderr
+    assert wiped.returncode == emptied.returncode == 1
+    assert "entry 1: is missing in the service, the files go to 2" in wiped.stderr
+    assert "the files have no entries" in emptied.stderr
+
+
+def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_line("shoes\x1b]0;owned\x07\nforged \x9b31m été")
+
+    assert capsys.readouterr().out == "shoes\\x1b]0;owned\\x07\\x0aforged \\x9b31m été\n"
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:

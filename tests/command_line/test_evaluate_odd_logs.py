@@ -182,6 +182,15 @@ def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
     )
 
 
+@pytest.mark.parametrize("code", ["utf-16", "latin-1"])
+def test_names_of_columns_that_are_no_utf_8(
+    tmp_path: Path, refused: Callable[..., str], code: str
+) -> None:
+    (path := tmp_path / "log.csv").write_bytes("score,outcome,caf\xe9\n0.1,0,a\n".encode(code))
+
+    assert refused(path).endswith("log.csv: the names of its columns are no UTF-8")
+
+
 def test_values_of_a_second_form_late_in_a_text_file_are_read_on(
     tmp_path: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
 ) -> None:

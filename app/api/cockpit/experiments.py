@@ -311,7 +311,10 @@ def promoted(present: Published, target: str) -> Published | None:
         return None
     on_trial = present.atlases.get(CHALLENGER_OF(target))
     if on_trial is None or experiment["state"] != RUNNING:
-        state = "is aborted" if on_trial else "has no maps yet: wait for the next refit"
+        waits = (
+            "no maps yet: wait for the next refit" if experiment["challenger"] else "no challenger"
+        )
+        state = "is aborted" if on_trial else f"has {waits}"
         detail = f"target = {target}: its experiment {state}"
         raise Problem(HTTPStatus.CONFLICT, "challenger-not-ready", detail)
     found = with_experiment(present, target, None)

@@ -291,7 +291,8 @@ def respond(
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
-        _check_sees(named(request, snapshot), caller)
+        for place, campaign in enumerate(named(request, snapshot)):
+            caller.check_sees(f"campaigns[{place}]", campaign)
     cut = columns_by_arm(request, snapshot)
     try:
         parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
@@ -309,9 +310,14 @@ def respond(
     return _columns(request, cut, parts, snapshot, columns)
 
 
-def _check_sees(campaigns: Iterable[str], caller: Caller) -> None:
-    for place, campaign in enumerate(campaigns):
-        caller.check_sees(f"campaigns[{place}]", campaign)
+def _check_sees(given: Sequence[TargetScores], request: CalibrateRequest, caller: Caller) -> None:
+    name = "campaign" if request.campaign is not UNSET else "campaigns[{}]"
+    name = name if request.rows is UNSET else "rows[{}].campaign"
+    for one in given:
+        for place, campaign in zip(
+            one.places or range(len(one.campaigns)), one.campaigns, strict=False
+        ):
+            caller.check_sees(name.format(place), campaign)
 
 
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
@@ -413,7 +419,7 @@ def _response(
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
     if caller.campaigns:
-        _check_sees(chain.from_iterable(one.campaigns for one in given), caller)
+        _check_sees(given, request, caller)
     snapshot = resources.refresher.current
     if settings.products and any(one.factors for one in given):
         return _with_products(given, snapshot, explain)

@@ -10,13 +10,15 @@ from app.api.scoring.arms import CalibratedScores, ColumnsOfArm, TargetScores
 from app.api.scoring.requests import CalibrateRequest
 from app.settings import Settings
 from app.strict_json import ValidationError
-from calibrators.arms import RAW
+from calibrators.arms import CHALLENGER, RAW
 from calibrators.samples import Floats
 
 LOWER, UPPER, QUANTILE = "lower", "upper", "quantiles"
 """Columns of an answer in JSON."""
 
 _POOLED: Final = "pooled"
+_HIGHEST: Final = 1.0 - 2.0**-53
+"""The level below 1 that is nearest to it."""
 
 
 def columns_wanted(request: CalibrateRequest, settings: Settings) -> Mapping[str, float]:
@@ -25,7 +27,7 @@ def columns_wanted(request: CalibrateRequest, settings: Settings) -> Mapping[str
     levels: dict[str, float] = {}
     if request.interval is not UNSET:
         beyond = (1.0 - request.interval) / 2.0
-        levels |= {LOWER: beyond, UPPER: 1.0 - beyond}
+        levels |= {LOWER: beyond, UPPER: min(1.0 - beyond, _HIGHEST)}
     if request.quantile is not UNSET:
         levels[QUANTILE] = request.quantile
     if levels and settings.products:
@@ -61,11 +63,12 @@ def quantiles(
     field: str = "quantiles",
 ) -> list[Floats]:
     """A column, (n,), for each level, in the order of the request. A score that is served raw has
-    no width. Raises ValidationError, which names the field, where maps have no intervals."""
+    no width, and one by maps on trial that have none. Raises ValidationError, which names the
+    field, where other maps have no intervals."""
     if not levels:
         return []
     for part in parts:
-        if part.atlas.spreads is None and part.arm != RAW:
+        if part.atlas.spreads is None and not _may_lack(part):
             raise ValidationError(field, _why_not(part.target, settings))
     if len(parts) == 1:
         return _of_part(given[0], parts[0], levels)
@@ -75,11 +78,17 @@ def quantiles(
     return list(found)
 
 
+def _may_lack(part: CalibratedScores) -> bool:
+    """An experiment, or a rollback to the identity, must not turn answers into errors."""
+    atlas = part.atlas
+    return part.arm in (RAW, CHALLENGER) or not (len(atlas) or atlas.target_map)
+
+
 def _of_part(
     given: TargetScores | ColumnsOfArm, part: CalibratedScores, levels: Sequence[float]
 ) -> list[Floats]:
     probabilities = np.asarray(part.probabilities, np.float64)
-    if part.arm == RAW:
+    if part.arm == RAW or part.atlas.spreads is None:
         return [probabilities] * len(levels)
     rows, scores = np.asarray(part.rows), np.asarray(given.scores, np.float64)
     said = (part.campaigns, part.fields)
@@ -89,5 +98,5 @@ def _of_part(
 def _why_not(target: str, settings: Settings) -> str:
     calibrator = settings.calibrator_of(target)
     if calibrator == _POOLED:
-        return f"the maps of target {target} have no intervals yet: its next refit makes them"
+        return f"the maps of target {target} have no intervals: a refit by pooled makes them"
     return f"the maps of target {target} have no intervals: its calibrator is {calibrator}"

@@ -184,6 +184,11 @@ class EdgeAtlas:
         """Campaigns with a map of their own."""
         return len(self._names.rows)
 
+    @property
+    def has_spreads(self) -> bool:
+        """Whether its maps have intervals."""
+        return self._spreads is not None
+
     def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
         """Probability of one score; raises BadInput unless it is in [0, 1]. What is not named of
         fields counts as other."""
@@ -262,8 +267,11 @@ class EdgeAtlas:
         fields: Fields = _NO_FIELDS,
     ) -> list[Floats]:
         """Of each level in (0, 1) a column, (n,), of what the true probabilities are below with
-        this chance, given what the look-up named; raises BadInput of an atlas without spreads."""
+        this chance, given what the look-up named. What is served raw has no width. Raises BadInput
+        of maps without spreads."""
         if self._spreads is None:
+            if not (self._has_target_map or len(self)):
+                return [probabilities] * len(levels)
             raise BadInput("interval", "the maps have none: their calibrator is not pooled")
         rows, of_effects = self._rows(campaigns, len(scores), fields), None
         if fields and self._effects is not None:

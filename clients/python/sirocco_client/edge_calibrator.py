@@ -137,10 +137,9 @@ class _Held(NamedTuple):
     whole: bool = True
 
     def by_arm(self, given: CalibrateInput) -> tuple[Floats, tuple[str, ...], dict[str, Any]]:
-        """Probability and arm of each score, and columns of quantiles; what is served raw has no
-        width."""
-        levels = given.wanted.levels
-        numbers = np.zeros(len(given), np.uint8)
+        """Probability and arm of each score, and columns of quantiles; what is served raw, or by
+        maps on trial without spreads, has no width."""
+        levels, numbers = given.wanted.levels, np.zeros(len(given), np.uint8)
         if self.split is not None and given.units is not None:
             numbers = self.split.numbers(given.units, len(given))
         # Those that are served raw stay as they are.
@@ -156,7 +155,8 @@ class _Held(NamedTuple):
                 found = probabilities[places] = atlas(campaigns, scores, fields)
                 if levels:
                     wanted = (campaigns, scores, found, tuple(levels.values()), fields)
-                    of_levels = atlas.quantiles(*wanted)
+                    bare = arm == CHALLENGER and not atlas.has_spreads
+                    of_levels = [found] * len(levels) if bare else atlas.quantiles(*wanted)
                     for column, some in zip(columns.values(), of_levels, strict=True):
                         column[places] = some
         return probabilities, tuple(ARMS[number] for number in numbers.tolist()), columns

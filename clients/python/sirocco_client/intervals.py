@@ -37,7 +37,7 @@ class WantedIntervals(NamedTuple):
         levels = {}
         if self.interval is not None:
             beyond = (1.0 - self.interval) / 2.0
-            levels = {"lower": beyond, "upper": 1.0 - beyond}
+            levels = {"lower": beyond, "upper": min(1.0 - beyond, _HIGHEST)}
         return levels if self.quantile is None else {**levels, "quantiles": self.quantile}
 
     def as_json(self) -> Mapping[str, float]:
@@ -49,6 +49,8 @@ class WantedIntervals(NamedTuple):
         levels = tuple(self.levels.values())
         return struct.pack(f"<II{len(levels)}d", len(levels), 0, *levels) if levels else b""
 
+
+_HIGHEST: Final = 1.0 - 2.0**-53
 
 NO_INTERVALS: Final = WantedIntervals()
 
