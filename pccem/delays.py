@@ -353,9 +353,8 @@ class SeenDelays:
         return knots, _at(knots, times, shares)
 
     def at_usual_pace(self, as_of: float, least: int) -> "SeenDelays":
-        """The same, as if all had come at the pace that mature clicks have on average: a mix of
-        paces is the curve of none of them. Told by the campaigns with at least so many conversions
-        of mature clicks, the largest of them."""
+        """The same, as if all had come at the pace of mature clicks: a mix is the curve of none.
+        Told by the largest campaigns with at least so many conversions of those."""
         counts = np.bincount(self.rows[self.mature])
         largest = np.argsort(-counts, kind="stable")[:_STRATA]
         chosen, found = [row for row in largest.tolist() if counts[row] >= least], self
@@ -372,9 +371,8 @@ class SeenDelays:
         """The conversions of a campaign, with its curve at the usual pace."""
         own, at = np.flatnonzero(self.rows == row), np.flatnonzero(usual.rows == row)
         curve = delay_curve(usual.delay[at], usual.age[at], usual.weights[at])
-        knots = _knots(*curve, self.window)
+        knots, age = _knots(*curve, self.window), self.age[own]
         shares = DelayCurve(knots, _at(knots, *curve), None)
-        age = self.age[own]
         return Stratum(self.delay[own], as_of - age, age, shares)
 
     def _slowed(self, factors: Floats) -> "SeenDelays":

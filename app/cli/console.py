@@ -52,9 +52,11 @@ _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print a line of a result as it is, without markup; control characters, which a terminal would
-    obey and a name may have, as \\x1b."""
-    results().print(Text(text.translate(_CONTROLS), style=style), soft_wrap=True)
+    """Print a line of a result as it is, without markup, below an empty one where it begins with a
+    line's end; control characters, which a terminal would obey and a name may have, as \\x1b."""
+    line = text.removeprefix("\n")
+    above = text[: len(text) - len(line)]
+    results().print(Text(above + line.translate(_CONTROLS), style=style), soft_wrap=True)
 
 
 def utc(seconds: float) -> str:

@@ -12,6 +12,8 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from app.api.authorization import Caller
+from app.api.scoring.requests import CalibrateRequest
 from app.api.snapshot import Snapshot
 from app.columns.campaigns import Ids
 from app.columns.layout import INTERNED, Header
@@ -226,6 +228,15 @@ def named(request: ScoresRequest, snapshot: Snapshot) -> Sequence[str]:
         return request.names
     names, _ = snapshot.ids[request.target].names(request.header.dictionary, request.numbers)
     return [name for name in names if name]
+
+
+def check_sees(given: Sequence[TargetScores], request: CalibrateRequest, caller: Caller) -> None:
+    """Raises a 404 problem of a campaign that is not the caller's, by its place in the request."""
+    name = "rows[{}].campaign" if request.campaigns is UNSET else "campaigns[{}]"
+    name = name if request.campaign is UNSET else "campaign"
+    for one in given:
+        for at, campaign in enumerate(one.campaigns):
+            caller.check_sees(name.format(one.places[at] if one.places else at), campaign)
 
 
 def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> Places:

@@ -41,6 +41,7 @@ from app.api.scoring.arms import (
     TargetScores,
     atlas_of,
     by_arm,
+    check_sees,
     columns_by_arm,
     merged,
     named,
@@ -291,8 +292,7 @@ def respond(
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
-        for place, campaign in enumerate(named(request, snapshot)):
-            caller.check_sees(f"campaigns[{place}]", campaign)
+        caller.check_all("campaigns", named(request, snapshot))
     cut = columns_by_arm(request, snapshot)
     try:
         parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
@@ -308,16 +308,6 @@ def respond(
         more |= {"quantiles": columns} if columns else {}
         return _json(merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, parts, **more)
     return _columns(request, cut, parts, snapshot, columns)
-
-
-def _check_sees(given: Sequence[TargetScores], request: CalibrateRequest, caller: Caller) -> None:
-    name = "campaign" if request.campaign is not UNSET else "campaigns[{}]"
-    name = name if request.rows is UNSET else "rows[{}].campaign"
-    for one in given:
-        for place, campaign in zip(
-            one.places or range(len(one.campaigns)), one.campaigns, strict=False
-        ):
-            caller.check_sees(name.format(place), campaign)
 
 
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
@@ -419,7 +409,7 @@ def _response(
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
     if caller.campaigns:
-        _check_sees(given, request, caller)
+        check_sees(given, request, caller)
     snapshot = resources.refresher.current
     if settings.products and any(one.factors for one in given):
         return _with_products(given, snapshot, explain)
