@@ -1025,8 +1025,8 @@ _ACCESS = (
     ),
     Mutant(
         "access-foreign-campaigns-in-rows",
-        "        _check_sees(chain.from_iterable(one.campaigns for one in given), caller)",
-        "        _check_sees([], caller)",
+        "        check_sees(given, request, caller)",
+        "        check_sees([], request, caller)",
         "api/test_access.py",
     ),
     Mutant(
