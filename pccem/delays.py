@@ -359,7 +359,7 @@ class SeenDelays:
         largest = np.argsort(-counts, kind="stable")[:_STRATA]
         chosen, found = [row for row in largest.tolist() if counts[row] >= least], self
         for _ in range(_ROUNDS):
-            strata = [self._stratum(row, found, as_of) for row in chosen]
+            strata = [self._stratum(row, found, as_of) for row in chosen if row in found.rows]
             logs = changes_of_pace(strata, as_of - self.age)
             if logs is None:
                 break

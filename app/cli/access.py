@@ -214,7 +214,7 @@ def _wrong_in(
     except ValueError as error:
         return f"a line of a file cannot be read: {error}"
     if not entries:
-        return "the files have no entries"
+        return "the files have no entries" if stored else None
     # Asked for again: while the files were read the service may have gone on.
     newest = max((entry["seq"] for entry in client.audit(1)), default=0)
     if entries[-1].seq > newest:

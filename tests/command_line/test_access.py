@@ -102,10 +102,11 @@ def test_the_files_of_all_hosts_contradict_a_new_chain(
             forged.record("loopback", "r", "set-override", target=f"click:{host}", after="sir")
         anew = called("audit", "--verify", *of[-2:])
         contradicted = called("audit", "--verify", *of)
-        running.store.delete(keys.AUDIT, keys.AUDIT_HEAD)
-        wiped = called("audit", "--verify", *of)
         (empty := tmp_path / "empty.jsonl").touch()
         emptied = called("audit", "--verify", "--file", empty, *of[-2:])
+        running.store.delete(keys.AUDIT, keys.AUDIT_HEAD)
+        wiped = called("audit", "--verify", *of)
+        fresh = called("audit", "--verify", "--file", empty, *of[-2:])
 
     assert whole.stdout == "all 2 entries are as they were written\n"
     assert anew.returncode == 0
@@ -114,6 +115,7 @@ def test_the_files_of_all_hosts_contradict_a_new_chain(
     assert wiped.returncode == emptied.returncode == 1
     assert "entry 1: is missing in the service, the files go to 2" in wiped.stderr
     assert "the files have no entries" in emptied.stderr
+    assert fresh.stdout == "all 0 entries are as they were written\n"
 
 
 def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

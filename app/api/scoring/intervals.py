@@ -81,7 +81,7 @@ def quantiles(
 def _may_lack(part: CalibratedScores) -> bool:
     """An experiment, or a rollback to the identity, must not turn answers into errors."""
     atlas = part.atlas
-    return part.arm in (RAW, CHALLENGER) or not (len(atlas) or atlas.target_map)
+    return part.arm in (RAW, CHALLENGER) or not (len(atlas) or atlas.target_map is not None)
 
 
 def _of_part(
