@@ -89,9 +89,9 @@ def tilted_shares(
 def scaled(shares: Floats) -> Floats:
     """Shares, (p, k), of which the last is 1; where nothing comes within the window at a pace, all
     comes at its end."""
-    ends = shares[:, -1:]
+    ends = shares[..., -1:]
     found = np.divide(shares, ends, out=np.zeros_like(shares), where=ends > 0.0)
-    found[:, -1] = 1.0
+    found[..., -1:] = 1.0
     return found
 
 
