@@ -75,6 +75,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "size": 0,
     "stage": LevelModel(1.0, 1.0),
     "strength": 1.0,
+    "strata": [],
     "tails": "clip",
     "text": b"",
     "variances": Variances(),
