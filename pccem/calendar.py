@@ -120,15 +120,15 @@ def _over(seen: Floats, expected: Floats) -> Floats:
 class _Counts:
     """Conversions by step of the click and steps until they came, (c, d); what is not known yet is
     not `exposed`. `days` and `hours` number each cell's day of the week and hour of the day, those
-    beyond a day after the click behind the others; `week` its place among the factors, `weeks`
+    beyond a day after the click behind the others; `place` that among the factors, `week`
     which week it is of. A step has `step` hours."""
 
     table: Floats
     exposed: Flags
     days: Integers
     hours: Integers
+    place: Integers
     week: Integers
-    weeks: Integers
     step: int
 
     @classmethod
@@ -162,7 +162,7 @@ class _Counts:
 
     def expected(self, shape: Floats, factors: Floats) -> Floats:
         """The counts, (c, d), that shape and factors give a row with as many conversions."""
-        chances = shape * factors.ravel()[self.week] * self.exposed
+        chances = shape * factors.ravel()[self.place] * self.exposed
         totals = chances.sum(axis=1)
         per_chance = _over(self.table.sum(axis=1), totals) * (totals > 0.0)
         return np.asarray(chances * per_chance[:, None])
@@ -170,8 +170,8 @@ class _Counts:
 
 def _shrunk(counts: _Counts, expected: Floats, keys: Integers, effects: Floats) -> Floats:
     """The effects anew: seen over expected without them, shrunk to their mean by the evidence."""
-    weeks = int(counts.weeks.max()) + 1
-    places, shape = counts.weeks + weeks * keys, (*effects.shape, weeks)
+    weeks = int(counts.week.max()) + 1
+    places, shape = counts.week + weeks * keys, (*effects.shape, weeks)
     seen, due = (
         np.bincount(places.ravel(), table.ravel(), weeks * effects.size).reshape(shape)
         for table in (counts.table, expected)

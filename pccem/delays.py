@@ -17,15 +17,7 @@ from pccem.arrays import (
     check_rows,
 )
 from pccem.calendar import Calendar
-from pccem.pace import (
-    PACES,
-    Cohorts,
-    DelayCurve,
-    Stratum,
-    changes_of_pace,
-    scaled,
-    tilted_shares,
-)
+from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, scaled, tilted_shares
 
 Integers = NDArray[np.int64]
 
@@ -367,20 +359,21 @@ class SeenDelays:
             found = self._slowed(np.exp(logs - usual))
         return found
 
-    def _stratum(self, row: int, usual: "SeenDelays", as_of: float) -> Stratum:
-        """The conversions of a campaign, with its curve at the usual pace."""
-        own, at = np.flatnonzero(self.rows == row), np.flatnonzero(usual.rows == row)
-        curve = delay_curve(usual.delay[at], usual.age[at], usual.weights[at])
-        knots, age = _knots(*curve, self.window), self.age[own]
-        shares = DelayCurve(knots, _at(knots, *curve), None)
-        return Stratum(self.delay[own], as_of - age, age, shares)
+    def _stratum(self, row: int, usual: "SeenDelays", as_of: float) -> tuple[Cohorts, DelayCurve]:
+        """The conversions of a campaign, and its curve at the usual pace."""
+        own, expected = self._taken(self.rows == row), np.zeros(np.count_nonzero(self.rows == row))
+        times = (as_of - own.age, own.age, own.delay)
+        cohorts = Cohorts.of(expected, *times, window=self.window, post_click=0.0)
+        return cohorts, DelayCurve(*usual._taken(usual.rows == row).curve(), None)
 
     def _slowed(self, factors: Floats) -> "SeenDelays":
         delay, age = factors * self.delay, factors * np.minimum(self.age, self.window)
         # At the usual pace nothing comes behind the window.
-        kept = delay < self.window
-        rows, weights, mature = self.rows[kept], self.weights[kept], self.mature[kept]
-        return SeenDelays(delay[kept], age[kept], rows, self.window, weights, mature)
+        return replace(self, delay=delay, age=age)._taken(delay < self.window)
+
+    def _taken(self, chosen: Flags) -> "SeenDelays":
+        names = ("delay", "age", "rows", "weights", "mature")
+        return replace(self, **{name: getattr(self, name)[chosen] for name in names})
 
 
 def delay_curve(delay: Floats, age: Floats, weights: Floats | None = None) -> tuple[Floats, Floats]:

@@ -5,7 +5,7 @@ post-click window grow most, and few are left to come later. So cohorts of click
 attribution window are held against what was expected of them at each age.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -22,6 +22,7 @@ RATES: Final[Floats] = np.exp(np.arange(-40, 41) * 0.0625)
 PACES: Final[Floats] = np.exp(np.arange(-8, 9) * 0.2)
 """How many times faster than usual they come, from 1/5 to 5."""
 
+_COLUMNS: Final = ("numbers", "clicked_at", "spread", "age", "expected", "seen")
 _COHORTS: Final = 28
 _NARROWEST: Final = 6 * 3600.0
 _AGES: Final = 13
@@ -159,16 +160,13 @@ class Cohorts:
     @classmethod
     def concatenate(cls, parts: list["Cohorts"]) -> Self:
         """All of them, in order of time; of one target, at least one."""
-        names = ("numbers", "clicked_at", "spread", "age", "expected", "seen")
-        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in names]
+        columns = [np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS]
         order = np.argsort(columns[1], kind="stable")
         return cls(parts[0].window, parts[0].post_click, *(column[order] for column in columns))
 
     def before(self, number: int) -> "Cohorts":
         """Those of an earlier time."""
-        chosen = self.numbers < number
-        names = ("numbers", "clicked_at", "spread", "age", "expected", "seen")
-        columns = (getattr(self, name)[chosen] for name in names)
+        columns = (getattr(self, name)[self.numbers < number] for name in _COLUMNS)
         return Cohorts(self.window, self.post_click, *columns)
 
     def places(self, clicked_at: Floats) -> NDArray[np.int32]:
@@ -203,9 +201,8 @@ class Cohorts:
             numbers = np.array(data["numbers"], np.int64)
             names = ("clicked_at", "spread", "age", "expected", "within", "seen")
             columns = [np.array(data[name], np.float64) for name in names]
-            columns[-1] = columns[-1].reshape(
-                len(columns[-1]), -1 if len(columns[-1]) else _AGES - 1
-            )
+            if not len(numbers):
+                columns[-1] = columns[-1].reshape(0, _AGES - 1)
             window, post_click = float(data["window"]), float(data["post_click"])
         except (KeyError, TypeError, ValueError, OverflowError):
             raise ValueError("delays: cohorts must be tables of numbers") from None
@@ -265,57 +262,49 @@ class ConversionPace:
         return cls(*_means(beliefs, later[-newest:]))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stratum:
-    """The conversions of one campaign, and its delays: delay and age in seconds, the moment of the
-    click in epoch seconds, (n,)."""
-
-    delay: Floats
-    clicked_at: Floats
-    age: Floats
-    curve: DelayCurve
-
-    def evidence(self) -> tuple[Integers, Floats]:
-        """The numbers of its cohorts, (c,), and how likely each pace makes the moments at which
-        their conversions have come, in logs, (c, p); not how many, so nobody need expect any."""
-        none, window = np.zeros(len(self.delay)), float(self.curve.knots[-1])
-        times = (self.clicked_at, self.age, self.delay)
-        cohorts = Cohorts.of(none, *times, window=window, post_click=0.0)
-        shares = np.maximum(_due(cohorts, self.curve)[0], 1e-9)
-        shares /= shares.sum(axis=2, keepdims=True)
-        # As if of so few that chance alone differed as much as they do with the error of the curve.
-        seen = cohorts.seen / (1.0 + _MISFIT**2 * cohorts.seen.mean(axis=1, keepdims=True))
-        return cohorts.numbers, np.einsum("ca,cpa->cp", seen, np.log(shares))
-
-
-def changes_of_pace(strata: list[Stratum], clicked_at: Floats) -> Floats | None:
+def changes_of_pace(
+    strata: Sequence[tuple[Cohorts, DelayCurve]], clicked_at: Floats
+) -> Floats | None:
     """By how much faster than usual conversions of clicks of n moments come: the logarithm of their
     cohort's pace, (n,). None where one pace for all explains when they have come about as well, and
     where a campaign contradicts.
 
     The paces are a hidden Markov chain as in `ConversionPace`. Each campaign is held against its
-    own delays: where one with other delays grows, all of them together seem to change.
+    own delays: where one with other delays grows, all of them together seem to change. Nobody need
+    have expected its conversions: when they came tells, not how many.
+
+    strata : of each campaign cohorts of its conversions alone, and its curve.
+    clicked_at : (n,) epoch seconds.
     """
-    found = [stratum.evidence() for stratum in strata]
-    if not found:
+    if not strata:
         return None
-    window = float(strata[0].curve.knots[-1])
-    numbers = np.unique(np.concatenate([each for each, _ in found]))
-    each = np.zeros((len(found), len(numbers), len(PACES)))
-    for place, (own, evidence) in enumerate(found):
-        each[place, np.searchsorted(numbers, own)] = evidence
+    numbers, each = _by_cohort(strata)
     evidence, usual = each.sum(axis=0)[:, None, :], len(PACES) // 2
-    days = np.diff(numbers) * _width(window) / DAY
-    moves = [(np.ones((1, 1)), _moves(passed)[1]) for passed in days.tolist()]
+    width = _width(strata[0][0].window)
+    moves = [(np.ones((1, 1)), _moves(days)[1]) for days in np.diff(numbers) * width / DAY]
     first = _first_belief().sum(axis=0, keepdims=True)
     beliefs, log_likelihood = _smoothed(first, evidence, moves, len(numbers))
-    likeliest = beliefs[:, 0].argmax(axis=1)
-    gains = (each[:, np.arange(len(numbers)), likeliest] - each[:, :, usual]).sum(axis=1)
-    if log_likelihood - evidence[:, 0, usual].sum() < _SURE or gains.min() < -_SURE:
+    likeliest = each[:, np.arange(len(numbers)), beliefs[:, 0].argmax(axis=1)]
+    against = (each[:, :, usual] - likeliest).sum(axis=1).max()
+    if log_likelihood - evidence[:, 0, usual].sum() < _SURE or against > _SURE:
         return None
     logs: Floats = beliefs[:, 0] @ np.log(PACES)
-    of_clicks = np.floor(clicked_at / _width(window)).astype(np.int64)
-    return logs[np.clip(np.searchsorted(numbers, of_clicks), 0, len(numbers) - 1)]
+    return logs[np.clip(np.searchsorted(numbers, clicked_at // width), 0, len(numbers) - 1)]
+
+
+def _by_cohort(strata: Sequence[tuple[Cohorts, DelayCurve]]) -> tuple[Integers, Floats]:
+    """The numbers of all cohorts, (c,), and how likely each pace makes the moments at which those
+    of each campaign have converted, in logs, (s, c, p)."""
+    numbers = np.unique(np.concatenate([cohorts.numbers for cohorts, _ in strata]))
+    found = np.zeros((len(strata), len(numbers), len(PACES)))
+    for place, (cohorts, curve) in enumerate(strata):
+        shares = np.maximum(_due(cohorts, curve)[0], 1e-9)
+        shares /= shares.sum(axis=2, keepdims=True)
+        # As if of so few that chance alone differed as much as they do with the error of the curve.
+        seen = cohorts.seen / (1.0 + _MISFIT**2 * cohorts.seen.mean(axis=1, keepdims=True))
+        at = np.searchsorted(numbers, cohorts.numbers)
+        found[place, at] = np.einsum("ca,cpa->cp", seen, np.log(shares))
+    return numbers, found
 
 
 def _smoothed(

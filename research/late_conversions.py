@@ -2,13 +2,17 @@
 later from a day on, wait for Saturday, or are cancellations of bookings."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from calibrators.samples import Floats, check_rules
 from evaluation import ClickPlatform
 from evaluation.backtest.event_table import Rows
+from evaluation.simulation.click_platform import ClickHour, Drawn
+from pccem import Categorical, Column, Features
 
 _DAY = 86_400.0
 _SATURDAY_OF_1970 = 2 * _DAY
@@ -79,35 +83,54 @@ def until_stay(leads: Floats, rng: np.random.Generator) -> Floats:
     return leads * _DAY * rng.random(len(leads))
 
 
+def hidden(columns: Mapping[str, Column], rows: NDArray[np.bool_]) -> dict[str, Column]:
+    """The columns, missing in these rows, (n,)."""
+    return {
+        name: Categorical(np.where(rows, np.int32(-1), column.codes), column.categories)
+        if isinstance(column, Categorical)
+        else np.where(rows, np.nan, column)
+        for name, column in columns.items()
+    }
+
+
 _LEAD_DAYS = "feature.lead_days"
 
 
 @dataclass(frozen=True)
 class LatePlatform(ClickPlatform):
-    """With these departures; without any it is the platform itself."""
+    """With these departures; without any it is the platform itself.
+
+    late : how delays differ.
+    untold : share of the clicks that bring neither features nor behaviours.
+    """
 
     late: LateConversions = LateConversions()
+    untold: float = 0.0
 
-    def _closing(
-        self, hour: int, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Floats, Mapping[str, Floats]]:
-        closing, columns = super()._closing(hour, rows, rng)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_rules(self, untold=(0 <= self.untold <= 1, "from 0 to 1"))
+
+    def _closing(self, hour: int, rows: Rows, rng: Generator) -> tuple[Floats, Drawn]:
+        closing, drawn = super()._closing(hour, rows, rng)
         closing = closing + self.late.odds(hour)
         if not self.late.leads:
-            return closing, columns
+            return closing, drawn
         leads = self.late.leads_of(len(rows), rng)
         return closing + lead_appeal(leads), {_LEAD_DAYS: leads}
 
-    def _delays(
-        self,
-        hour: int,
-        rows: Rows,
-        times: Floats,
-        columns: Mapping[str, Floats],
-        rng: np.random.Generator,
-    ) -> Floats:
+    def _delays(self, hour: int, rows: Rows, times: Floats, drawn: Drawn, rng: Generator) -> Floats:
         if self.late.leads:
-            drawn = until_stay(columns[_LEAD_DAYS], rng)
+            delays = until_stay(drawn[_LEAD_DAYS], rng)
         else:
-            drawn = super()._delays(hour, rows, times, columns, rng)
-        return self.late.delays(drawn, times, hour, rng)
+            delays = super()._delays(hour, rows, times, drawn, rng)
+        return self.late.delays(delays, times, hour, rng)
+
+    def _draw(self, hour: int, rows: Rows, times: Floats, rng: Generator) -> ClickHour:
+        found = super()._draw(hour, rows, times, rng)
+        if not self.untold:
+            return found
+        clicks = found.stream.clicks
+        columns = hidden(clicks.features.columns, rng.random(len(rows)) < self.untold)
+        told = replace(clicks, features=Features(columns, len(rows)))
+        return replace(found, stream=replace(found.stream, clicks=told))

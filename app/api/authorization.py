@@ -93,11 +93,6 @@ class Caller:
         if not self.sees(campaign):
             raise not_found(f"{field}: unknown campaign")
 
-    def check_all(self, field: str, campaigns: Iterable[str]) -> None:
-        """The same of each of a list."""
-        for place, campaign in enumerate(campaigns):
-            self.check_sees(f"{field}[{place}]", campaign)
-
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The header fields that tell how much of the limit is left; none without one."""
         return [] if self.limit is None else self.limit.headers()

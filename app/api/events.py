@@ -110,7 +110,6 @@ KEY_HEADER: Final = "Idempotency-Key"
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 # Impressions are sooner admitted together, and make fewer blocks then; this many take some two
 # milliseconds.
-_BETWEEN: Final = "\x1f"
 _ADMITTED_TOGETHER: Final = 1000
 _REFUSED_SLICE: Final = 500
 _EXAMPLE: Final = [
@@ -159,7 +158,7 @@ class _Head(NamedTuple):
         """Whoever sees other campaigns must neither meet nor guess it."""
         if self.key is None or not caller.campaigns:
             return self.key
-        own = " ".join((_BETWEEN.join(sorted(caller.campaigns)), self.key))
+        own = " ".join(("\x1f".join(sorted(caller.campaigns)), self.key))
         is_long = len(own) > LONGEST_IDEMPOTENCY_KEY
         return blake2b(own.encode(), digest_size=32).hexdigest() if is_long else own
 

@@ -107,10 +107,7 @@ def _create(
 
 @keys.command("list")
 @options.grouped
-def _list(
-    *,
-    service: RunningService,
-) -> None:
+def _list(*, service: RunningService) -> None:
     """List all keys: what they may do, and until when."""
     service.show(lambda client: {"keys": client.keys()}, _show_keys)
 
@@ -124,12 +121,7 @@ def _show_keys(found: dict[str, Any]) -> None:
 
 @keys.command("rotate")
 @options.grouped
-def _rotate(
-    key: _KeyId,
-    grace: _Grace = None,
-    *,
-    service: RunningService,
-) -> None:
+def _rotate(key: _KeyId, grace: _Grace = None, *, service: RunningService) -> None:
     """Make a key in the place of this one, and print it; the old one ends a while later."""
     request = {} if grace is None else {"grace_seconds": grace * SECONDS_PER_HOUR}
     service.show(lambda client: client.change_key(key, "rotate", request), _show_token)
@@ -137,12 +129,7 @@ def _rotate(
 
 @keys.command("expire")
 @options.grouped
-def _expire(
-    key: _KeyId,
-    at: _At,
-    *,
-    service: RunningService,
-) -> None:
+def _expire(key: _KeyId, at: _At, *, service: RunningService) -> None:
     """Have a key end at a moment."""
     request = {"at": options.moment(at, "--at")}
     service.show(lambda client: client.change_key(key, "expire", request), _show)
@@ -150,11 +137,7 @@ def _expire(
 
 @keys.command("revoke")
 @options.grouped
-def _revoke(
-    key: _KeyId,
-    *,
-    service: RunningService,
-) -> None:
+def _revoke(key: _KeyId, *, service: RunningService) -> None:
     """Have a key end now: within five seconds nobody takes it any more."""
     service.show(lambda client: client.change_key(key, "revoke"), _show)
 

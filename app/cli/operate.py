@@ -103,11 +103,7 @@ def _set(
 @overrides.command("delete")
 @options.grouped
 def _delete(
-    target: _Target,
-    campaign: _Campaign,
-    retrain: _Retrain = False,
-    *,
-    service: RunningService,
+    target: _Target, campaign: _Campaign, retrain: _Retrain = False, *, service: RunningService
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
     service.show(lambda client: client.delete_override(target, campaign, retrain=retrain), _show)

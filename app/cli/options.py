@@ -91,7 +91,6 @@ def named(panel: str | None, name: str, about: str, shown: str | bool = False, *
 
 
 flag = partial(named, None)
-"""An option of no panel."""
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
@@ -180,15 +179,11 @@ PlatformSeed = Annotated[
 Campaigns = Annotated[
     int, typer.Option("--campaigns", min=1, max=1_000_000, help="How many campaigns.")
 ]
-SyntheticFields = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Fields of the impressions, such as device,placement: each of their values has clicks"
-        " more often, or less often, than the scores say.",
-        show_default=False,
-    ),
-]
+_VALUES = (
+    "Fields of the impressions, such as device,placement: each of their values has clicks more"
+    " often, or less often, than the scores say."
+)
+SyntheticFields = Annotated[str | None, flag("--fields", _VALUES, metavar="NAMES")]
 
 column = partial(option, rich_help_panel="Columns of the log")
 

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
 # How a parent tells a worker: numbers of its socket, its file, the file's rows and the row.
 _AsWorker = Annotated[str | None, typer.Option("--as-worker", hidden=True)]
 
-_Adopt = Annotated[
-    bool,
-    typer.Option(
-        "--adopt-click-log",
-        help="Close clicks into the click log of this worker from now on: the one before is lost.",
-    ),
-]
+_LOST = "Close clicks into the click log of this worker from now on: the one before is lost."
+_Adopt = Annotated[bool, options.flag("--adopt-click-log", _LOST)]
 
 
 @options.grouped

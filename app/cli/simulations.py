@@ -186,14 +186,8 @@ _OPERATING_POINTS = "Operating points"
 _sweep = partial(options.option, rich_help_panel=_OPERATING_POINTS)
 ALPHAS, LOADS = "0.6,0.8,1,1.3,1.6", "1"
 _demo = partial(options.option, rich_help_panel="Without a log")
-_Sweep = Annotated[
-    bool,
-    typer.Option(
-        "--sweep",
-        help="Try other alphas at equal mainline load.",
-        rich_help_panel=_OPERATING_POINTS,
-    ),
-]
+_ALPHAS = "Try other alphas at equal mainline load."
+_Sweep = Annotated[bool, options.named(_OPERATING_POINTS, "--sweep", _ALPHAS)]
 
 
 @dataclass(frozen=True, slots=True)

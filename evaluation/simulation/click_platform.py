@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.random import Generator
 from scipy.special import expit, logit, ndtr, ndtri
 
 from calibrators.samples import Floats, check_rules
@@ -25,6 +25,7 @@ from evaluation.simulation.parts import (
 from pccem import Categorical, Clicks, Column, Features
 
 POST_CLICK_SECONDS = 3600.0
+Drawn = Mapping[str, Floats]
 
 _DEVICES = ("desktop", "phone", "tablet")
 _DEVICE_SHARES = (0.35, 0.55, 0.10)
@@ -94,16 +95,6 @@ def draw_behaviours(
     }
 
 
-def hidden(columns: Mapping[str, Column], rows: NDArray[np.bool_]) -> dict[str, Column]:
-    """The columns, missing in these rows, (n,)."""
-    return {
-        name: Categorical(np.where(rows, np.int32(-1), column.codes), column.categories)
-        if isinstance(column, Categorical)
-        else np.where(rows, np.nan, column)
-        for name, column in columns.items()
-    }
-
-
 def _count(log_rate: Floats, rng: np.random.Generator) -> Floats:
     return rng.poisson(np.exp(log_rate)).astype(np.float64)
 
@@ -163,7 +154,6 @@ class ClickPlatform:
     drift : size of the swings; 0 keeps everything as it is at hour 0.
     start : epoch seconds at which hour 0 begins, a whole hour.
     behaviour : how strongly intent shows in what users do after the click, at least 0.
-    untold : share of the clicks that bring neither features nor behaviours.
 
     >>> stream = ClickPlatform(campaigns=3, clicks_per_hour=1_000, seed=1).hour(5).stream
     >>> stream.clicks.campaigns, len(stream.delay) == len(stream)
@@ -177,7 +167,6 @@ class ClickPlatform:
     drift: float = 1.0
     start: float = START
     behaviour: float = 1.0
-    untold: float = 0.0
 
     def __post_init__(self) -> None:
         check_rules(
@@ -189,7 +178,6 @@ class ClickPlatform:
             drift=(0 <= self.drift < np.inf, "at least 0, finite"),
             start=(self.start % SECONDS_PER_HOUR == 0, "a whole hour in epoch seconds"),
             behaviour=(0 <= self.behaviour < np.inf, "at least 0, finite"),
-            untold=(0 <= self.untold <= 1, "from 0 to 1"),
         )
 
     @cached_property
@@ -216,34 +204,23 @@ class ClickPlatform:
         profiles, n = self._profiles, len(rows)
         visitors = draw_visitors(n, rng)
         revealed = profiles.intent(hour, self.drift)[rows] + rng.normal(0.0, 1.0, n)
-        closing, more = self._closing(hour, rows, rng)
+        closing, drawn = self._closing(hour, rows, rng)
         truth = profiles.truth(rows, visitors.signal, revealed, closing)
         converts = rng.random(n) < truth
-        delay = np.where(converts, self._delays(hour, rows, times, more, rng), np.nan)
+        delay = np.where(converts, self._delays(hour, rows, times, drawn, rng), np.nan)
         behaviours = draw_behaviours(visitors.signal, revealed, delay, rng, self.behaviour)
-        columns: dict[str, Column] = {**visitors.features, **behaviours, **more}
-        if self.untold:
-            columns = hidden(columns, rng.random(n) < self.untold)
+        columns: dict[str, Column] = {**visitors.features, **behaviours, **drawn}
         features, scores = Features(columns, n), profiles.scores(rows, visitors.signal)
         return ClickHour(
             ClickStream(Clicks(times, self.names, rows, scores, features), delay), truth
         )
 
-    def _closing(
-        self, hour: int, rows: Rows, rng: np.random.Generator
-    ) -> tuple[Floats, Mapping[str, Floats]]:
+    def _closing(self, hour: int, rows: Rows, rng: Generator) -> tuple[Floats, Drawn]:
         """What an hour's clicks add to the log-odds of a conversion, (n,); and columns of features
         that come with it."""
         return self._profiles.closing(hour, self.drift)[rows], {}
 
-    def _delays(
-        self,
-        hour: int,
-        rows: Rows,
-        times: Floats,
-        columns: Mapping[str, Floats],
-        rng: np.random.Generator,
-    ) -> Floats:
+    def _delays(self, hour: int, rows: Rows, times: Floats, drawn: Drawn, rng: Generator) -> Floats:
         """Seconds to each conversion, (n,), given those columns; nan where it does not count."""
         return self._profiles.delays(rows, rng)
 

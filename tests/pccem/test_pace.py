@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pccem import Attribution, Cohorts, DelayDistribution, LabelRules, attribute, label
 from pccem.arrays import Floats
-from pccem.pace import ConversionPace, DelayCurve, Stratum, _smoothed, changes_of_pace
+from pccem.pace import ConversionPace, DelayCurve, _smoothed, changes_of_pace
 
 HOUR, DAY, WINDOW = 3600.0, 86_400.0, 7 * 86_400.0
 NOW = 20_000 * DAY
@@ -134,7 +134,9 @@ def test_changes_of_pace_are_told_by_when_conversions_come() -> None:
 
     def told(chosen: Any) -> Floats | None:
         times = clicked[chosen]
-        return changes_of_pace([Stratum(delay[chosen], times, NOW - times, curve)], times)
+        columns = (np.zeros(len(times)), times, NOW - times, delay[chosen])
+        cohorts = Cohorts.of(*columns, window=WINDOW, post_click=0.0)
+        return changes_of_pace([(cohorts, curve)], times)
 
     logs = told(slice(None))
 

@@ -43,6 +43,20 @@ def test_a_share_waits_for_saturday_and_another_never_counts() -> None:
     assert len(counted) == pytest.approx(0.6 * len(delays(LateConversions())[1]), rel=0.02)
 
 
+def test_what_is_untold_has_neither_features_nor_behaviours() -> None:
+    told, half, none = (
+        LatePlatform(clicks_per_hour=500, seed=3, untold=share).hours(0, 2).stream.clicks.features
+        for share in (0.0, 0.5, 1.0)
+    )
+
+    price = "feature.price"
+    known = ~np.isnan(np.asarray(half.columns[price]))
+    assert known.mean() == pytest.approx(0.5, abs=0.1)
+    assert (half.columns[price][known] == told.columns[price][known]).all()
+    assert np.isnan(np.asarray(none.columns[price])).all()
+    assert (none.columns["feature.device"].codes == -1).all()
+
+
 def test_cancellations_come_before_the_stay() -> None:
     platform = LatePlatform(clicks_per_hour=500, cvr=0.3, seed=2, late=LateConversions(leads=True))
     stream = platform.hours(0, 6).stream

@@ -311,10 +311,8 @@ def promoted(present: Published, target: str) -> Published | None:
         return None
     on_trial = present.atlases.get(CHALLENGER_OF(target))
     if on_trial is None or experiment["state"] != RUNNING:
-        waits = (
-            "no maps yet: wait for the next refit" if experiment["challenger"] else "no challenger"
-        )
-        state = "is aborted" if on_trial else f"has {waits}"
+        state = "is aborted" if on_trial else "has no maps yet: wait for the next refit"
+        state = state if experiment["challenger"] else "has no challenger"
         detail = f"target = {target}: its experiment {state}"
         raise Problem(HTTPStatus.CONFLICT, "challenger-not-ready", detail)
     found = with_experiment(present, target, None)

@@ -292,7 +292,8 @@ def respond(
     snapshot = resources.refresher.current
     request = _read_columns(body, resources.settings)
     if caller.campaigns:
-        caller.check_all("campaigns", named(request, snapshot))
+        for place, campaign in enumerate(named(request, snapshot)):
+            caller.check_sees(f"campaigns[{place}]", campaign)
     cut = columns_by_arm(request, snapshot)
     try:
         parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]

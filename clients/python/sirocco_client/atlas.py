@@ -184,11 +184,6 @@ class EdgeAtlas:
         """Campaigns with a map of their own."""
         return len(self._names.rows)
 
-    @property
-    def has_spreads(self) -> bool:
-        """Whether its maps have intervals."""
-        return self._spreads is not None
-
     def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
         """Probability of one score; raises BadInput unless it is in [0, 1]. What is not named of
         fields counts as other."""
@@ -265,12 +260,13 @@ class EdgeAtlas:
         probabilities: Floats,
         levels: Sequence[float],
         fields: Fields = _NO_FIELDS,
+        on_trial: bool = False,
     ) -> list[Floats]:
         """Of each level in (0, 1) a column, (n,), of what the true probabilities are below with
         this chance, given what the look-up named. What is served raw has no width. Raises BadInput
-        of maps without spreads."""
+        of maps without spreads, unless they are on trial: these have no width then."""
         if self._spreads is None:
-            if not (self._has_target_map or len(self)):
+            if on_trial or not (self._has_target_map or len(self)):
                 return [probabilities] * len(levels)
             raise BadInput("interval", "the maps have none: their calibrator is not pooled")
         rows, of_effects = self._rows(campaigns, len(scores), fields), None

@@ -155,8 +155,7 @@ class _Held(NamedTuple):
                 found = probabilities[places] = atlas(campaigns, scores, fields)
                 if levels:
                     wanted = (campaigns, scores, found, tuple(levels.values()), fields)
-                    bare = arm == CHALLENGER and not atlas.has_spreads
-                    of_levels = [found] * len(levels) if bare else atlas.quantiles(*wanted)
+                    of_levels = atlas.quantiles(*wanted, on_trial=arm == CHALLENGER)
                     for column, some in zip(columns.values(), of_levels, strict=True):
                         column[places] = some
         return probabilities, tuple(ARMS[number] for number in numbers.tolist()), columns
