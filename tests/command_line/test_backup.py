@@ -126,7 +126,8 @@ def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
     assert "copy holds files" in refused("backup copy --data-dir data", here)
     assert "no service has kept its data there" in refused("backup b --data-dir none", here)
     assert "exists: restore into" in refused("restore copy --data-dir data", here)
-    (copy / "redis.rdb").write_bytes((copy / "redis.rdb").read_bytes()[:-1] + b"?")
+    whole = (copy / "redis.rdb").read_bytes()
+    (copy / "redis.rdb").write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     assert "redis.rdb is damaged or gone" in refused("restore copy --data-dir new", here)
     for name in ("../stray", "/stray", "click-log/../../stray"):
         (copy / "manifest.json").write_text(f'{{"{name}": "00"}}')
