@@ -93,6 +93,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "Atlas.__call__": {"campaigns": ()},
     "Atlas.at_scores": {"moved": lambda rows, scores: scores},
     "Atlas.quantiles": {"levels": (0.1,)},
+    "Atlas.served": {"campaigns": (), "fields": {}},
     "Bins.of_sums": {"sums": np.empty((3, 0), np.int64)},
     "BinsTable.from_cells": {"campaigns": ()},
     "BinsTable.from_columns": {"campaigns": ()},

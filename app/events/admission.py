@@ -377,6 +377,8 @@ class Admission:
     def _admit_outcome(self, event: TargetOutcome) -> None:
         if event.campaign not in self._campaigns:
             self._check_campaign(event.campaign)
+        if event.fields:
+            check_fields(event.fields, self._settings.fields)
         if self._trials is not None and event.target in self._settings.products:
             _name(event)
             self._times.hour("occurred_at", event.occurred_at)
@@ -390,8 +392,6 @@ class Admission:
             wrong = ("score", "is required") if event.score is UNSET else ("scores", _FOR_PRODUCTS)
             raise ValidationError(*wrong)
         hour = self._times.hour("occurred_at", event.occurred_at)
-        if event.fields:
-            check_fields(event.fields, self._settings.fields)
         terms, one = _terms(event), (event.score, 1.0, event.outcome)
         self.batch.add(event.target, hour, _name(event), *one, terms=terms, fields=event.fields)
 

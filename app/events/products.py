@@ -1,9 +1,10 @@
 """The trials of products of targets: impressions with a score of every factor, or outcomes that are
 sent of the product itself.
 
-Each is counted by the product of its calibrated probabilities, which no later look at the bins of
-one target could tell, in the bins of a target of its own (`keys.product`, `product_outcomes`). What
-came of impressions is known from elsewhere: `app/worker/products.py`.
+Each is counted by the product of its calibrated probabilities, with the effects of its fields,
+which no later look at the bins of one target could tell, in the bins of a target of its own
+(`keys.product`, `product_outcomes`). What came of impressions is known from elsewhere:
+`app/worker/products.py`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,13 +20,13 @@ from app.events.schema import Impression, TargetOutcome
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.batch import EventBatch
-from app.storage.event_columns import EventColumns
+from app.storage.event_columns import EventColumns, columns_of
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.model_versions import named
 from calibrators.samples import Floats
 
-_NOT_KEPT: Final = ("score", "unit", "arm", "bid", "cost", "value", "fields")
+_NOT_KEPT: Final = ("score", "unit", "arm", "bid", "cost", "value")
 """Nothing of these is kept of outcomes of products."""
 
 
@@ -89,8 +90,10 @@ class ProductTrials:
         places = {name: place for place, name in enumerate(dict.fromkeys(campaigns))}
         rows = np.fromiter(map(places.__getitem__, campaigns), np.intp, len(campaigns))
         scores = [_scores(one) for one in events]
+        fields = columns_of([one.fields for one in events])
         calibrated = (
-            self._atlases[factor](named_ones, [one[factor] for one in scores]) for factor in factors
+            self._atlases[factor].served(named_ones, [one[factor] for one in scores], fields)
+            for factor in factors
         )
         positives = [getattr(one, "outcome", 0.0) for one in events]
         product: Floats = reduce(np.multiply, calibrated)

@@ -20,6 +20,7 @@ from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
+from app.storage.event_columns import columns_of
 from app.storage.keys import TargetHour, closed_hours
 from app.storage.lease import LeaseToken
 from app.storage.models import Models
@@ -127,7 +128,9 @@ def served(clicks: Sequence[OpenClick], in_force: CachedVersion | None) -> list[
         atlas = in_force.atlases.get(target, Atlas.empty())
         campaigns = [clicks[place].campaign for place in places]
         scores = [clicks[place].scores[target] for place in places]
-        for place, probability in zip(places, atlas(campaigns, scores).tolist(), strict=True):
+        fields = columns_of([clicks[place].fields for place in places])
+        found = atlas.served(campaigns, scores, fields).tolist()
+        for place, probability in zip(places, found, strict=True):
             probabilities[place][target] = probability
     return probabilities
 

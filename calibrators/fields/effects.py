@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, pair_ends, row_ends
+from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
 from calibrators.samples import Floats, Integers
 
 Codes = NDArray[np.int32]
@@ -201,6 +201,11 @@ class FieldEffects:
         """The code of each value, (n,): -1 for one without a row, 0 for one that was not said.
         ValueError on another field."""
         return cast(Codes, self._terms[self._place(field)].coded(values))
+
+    def coded(self, columns: Mapping[str, FieldColumn]) -> dict[str, Codes]:
+        """The code of each event, (n,), by field; of fields with effects alone."""
+        known = ((name, columns[name]) for name in self.fields if name in columns)
+        return {name: self.codes(name, names).take(codes) for name, (names, codes) in known}
 
     def odds_ratios(
         self, campaigns: Sequence[str] | str, fields: Mapping[str, Given], n: int

@@ -10,9 +10,10 @@ from typing import Final, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from calibrators.bins.codecs import pack_names, unpack_names
+from calibrators.bins.codecs import campaigns_of, pack_names, unpack_names
 from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
+from calibrators.fields.columns import FieldColumns
 from calibrators.fields.effects import FieldEffects, Given
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
@@ -188,6 +189,16 @@ class Atlas:
             raise ValueError(f"{len(rows)} campaigns for {len(checked)} scores")
         return self.look_up(rows, checked)
 
+    def served(self, campaigns: Sequence[str], scores: ArrayLike, fields: FieldColumns) -> Floats:
+        """The same as the service answers: with what the events' fields change."""
+        checked, rows = check_unit_interval("scores", scores), self.rows(campaigns)
+        if groups := fields.get(self.group_field or ""):
+            rows = np.where(rows, rows, self.rows_of_groups(groups.names)[groups.codes])
+        found = self.look_up(rows, checked)
+        if self.effects is None:
+            return found
+        return self.effects.applied(found, campaigns_of(campaigns), self.effects.coded(fields))
+
     def rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of the map that serves each campaign, shape (n,)."""
         rows = self.own_rows(campaigns)
@@ -238,8 +249,7 @@ class Atlas:
         return self._blocks.at(self._row(campaign), score)
 
     def level(self, campaign: str) -> str:
-        """Which level serves the campaign: its own map, its group's, the target's, or the
-        identity."""
+        """What serves the campaign: its own map, its group's, the target's, or the identity."""
         return self._level(self._row(campaign))
 
     def levels(self, rows: Integers) -> list[str]:
@@ -288,9 +298,7 @@ class Atlas:
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""
-        if effects is self.effects:
-            return self
-        return self._with(effects, self.spreads)
+        return self if effects is self.effects else self._with(effects, self.spreads)
 
     def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
         """The same, but these campaigns have these maps as their own."""
@@ -336,8 +344,7 @@ class Atlas:
     def _rows_like(self, other: "Atlas") -> Integers:
         """The rows here that say something of each row of another atlas."""
         groups = () if other._groups is None else other._groups.names
-        first = np.zeros(1, np.int64)
-        return np.concatenate((first, self.rows(other.campaigns), self.rows_of_groups(groups)))
+        return np.concatenate(([0], self.rows(other.campaigns), self.rows_of_groups(groups)))
 
     def quantiles(
         self,
@@ -363,8 +370,7 @@ class Atlas:
         return CalibrationMap(*self._blocks.map_at(row))
 
     def columns(self) -> MapColumns:
-        """The maps by row: the target's (or the identity) first, then those of the campaigns, then
-        those of groups."""
+        """The maps by row: the target's (or the identity), the campaigns', those of groups."""
         return self._blocks.columns()
 
     def calibrated(self, table: BinsTable) -> BinsTable:
@@ -415,8 +421,7 @@ class Atlas:
         yield maps.values.astype("<f8").tobytes()
 
     def _ends(self) -> Iterator[bytes]:
-        sections: tuple[FieldEffects | Spreads | None, ...] = (self.effects, self.spreads)
-        for each in sections:
+        for each in (self.effects, self.spreads):
             section = b"" if each is None else each.to_bytes()
             yield _SECTION.pack(len(section)) + section
 
@@ -441,8 +446,10 @@ class Atlas:
         read = read_shared if version == _WITH_SETS else _read_blocks
         blocks, offset = read(data, offset, count + 1, pause)
         if version >= _WITH_SECTIONS:
-            effects, offset = _read_effects(data, offset, pause)
-            spreads, offset = _read_spreads(data, offset, count + 1)
+            section, offset = _read_section(data, offset)
+            effects = FieldEffects.from_bytes(section, pause) if section else None
+            section, offset = _read_section(data, offset)
+            spreads = Spreads.from_bytes(section, count + 1) if section else None
         if offset != len(data):
             raise ValueError(f"atlas: ends at byte {offset}, there are {len(data)}")
         return cls(campaign_rows, blocks, bool(has_target_map), groups, effects, spreads)
@@ -474,18 +481,6 @@ def _read_blocks(
     knots = np.frombuffer(data, "<f8", total, offset)
     values = np.frombuffer(data, "<f8", total, offset + 8 * total)
     return maps_by_row(MapColumns(lengths, knots, values), pause), end
-
-
-def _read_effects(
-    data: bytes, offset: int, pause: Callable[[], None]
-) -> tuple[FieldEffects | None, int]:
-    section, offset = _read_section(data, offset)
-    return FieldEffects.from_bytes(section, pause) if section else None, offset
-
-
-def _read_spreads(data: bytes, offset: int, maps: int) -> tuple[Spreads | None, int]:
-    section, offset = _read_section(data, offset)
-    return Spreads.from_bytes(section, maps) if section else None, offset
 
 
 def _read_section(data: bytes, offset: int) -> tuple[bytes, int]:

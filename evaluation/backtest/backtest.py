@@ -147,31 +147,14 @@ def _probabilities(served: "Served", table: EventTable, rows: Integers) -> Float
     found, times = np.empty(len(rows)), table.times[rows]
     for moment, atlas in served:
         since = times >= moment
-        found[since] = _with_effects(atlas, table, rows[since])
+        found[since] = _served(atlas, table, rows[since])
     return found
 
 
-def _with_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
-    served, effects = _without_effects(atlas, table, rows), atlas.effects
-    if effects is None:
-        return served
-    columns = {name: each for name, each in (table.fields or {}).items() if name in effects.fields}
-    given = {
-        name: effects.codes(name, names)[codes[rows]] for name, (names, codes) in columns.items()
-    }
-    events = table.select(rows).without_versions()
+def _served(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
+    events = table.select(rows)
     campaigns = [events.campaigns[row] for row in events.rows.tolist()]
-    return effects.applied(served, campaigns, given)
-
-
-def _without_effects(atlas: Atlas, table: EventTable, rows: Integers) -> Floats:
-    own = atlas.rows(table.campaigns)[table.rows[rows]]
-    field = atlas.group_field
-    if field is not None and field in (table.fields or {}):
-        assert table.fields is not None
-        names, codes = table.fields[field]
-        own = np.where(own, own, atlas.rows_of_groups(names)[codes[rows]])
-    return atlas.look_up(own, table.scores[rows])
+    return atlas.served(campaigns, events.scores, events.fields or {})
 
 
 def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Floats]]) -> Backtest:
@@ -290,7 +273,7 @@ class Refits:
         without effects."""
         assert table.fields is not None
         atlas = Atlas.empty() if self._in_force is None else self._in_force.atlas
-        served = _without_effects(atlas, table, rows)
+        served = _served(atlas.with_effects(None), table, rows)
         events = (served, table.counts[rows], table.positives[rows])
         served_to = table.select(rows).without_versions()
         campaigns = FieldColumn(served_to.campaigns, served_to.rows.astype(np.int64))

@@ -1,6 +1,7 @@
 """`POST /v1/calibrate` with fields: the maps' probabilities with effects in them, in every form."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -78,7 +79,8 @@ def fielded(settings):
         update={
             "fields": ("device", "placement"),
             "field_pairs": (("device", "placement"),),
-            "products": {"pay": ("click", "conversion")},
+            "targets": ("click", "install"),
+            "products": {"pay": ("click", "conversion"), "both": ("click", "install")},
         }
     )
     with new_redis() as server, serving(settings, server.url) as service:
@@ -276,3 +278,37 @@ def test_a_new_campaign_is_served_by_the_group_that_a_field_names(settings, numb
     assert every["probabilities"] == ([0.125, 0.25, 0.25] * 40)[:number]
     assert without["probabilities"] == ([0.125, 0.5, 0.5] * 40)[:number]
     assert read_answer(binary.content)[0] == each["probabilities"]
+
+
+@pytest.mark.parametrize(
+    ("product", "kind", "log"),
+    [
+        ("pay", {"type": "impression"}, "product:pay"),
+        ("both", {"type": "outcome", "target": "both", "outcome": 1}, "outcomes:both"),
+    ],
+)
+def test_a_trial_of_a_product_is_what_its_fields_make_of_the_maps(fielded, product, kind, log):
+    at, second = time.time(), {"pay": "conversion", "both": "install"}[product]
+    scores = {"click": SCORES, second: [0.5] * N}
+    rows = zip(CAMPAIGNS, SCORES, DEVICES, PLACES, strict=True)
+    events = [
+        {
+            **kind,
+            "campaign": campaign,
+            "occurred_at": at,
+            "scores": {"click": score, second: 0.5},
+            "fields": {"device": device, "placement": place},
+        }
+        for campaign, score, device, place in rows
+    ]
+
+    answer = fielded.http.post("/v1/events", json=events).json()
+
+    assert answer["accepted"] == N
+    asked = columns(target=product, scores=scores)
+    served = post(fielded, asked)["probabilities"]
+    table = fielded.bins(log, int(at // 3600))
+    assert table.total().total_score == pytest.approx(sum(served), rel=1e-6)
+    refused = {**events[0], "fields": {"colour": "red"}}
+    rejected = fielded.http.post("/v1/events", json=[refused]).json()["rejected"][0]["error"]
+    assert rejected.startswith("fields.colour: ")

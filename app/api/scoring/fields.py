@@ -131,15 +131,12 @@ def with_groups(
 def _given(given: TargetScores | ColumnsOfArm, effects: FieldEffects) -> Columns:
     if isinstance(given, TargetScores):
         return given.fields
-    columns = (given.fields or {}).items()
+    columns = given.fields or {}
     if len(given.scores) <= _FEW:
         # Products of effects are remembered by the values of a score.
-        return {name: [names[code] for code in codes.tolist()] for name, (names, codes) in columns}
-    return {
-        name: effects.codes(name, names).take(codes)
-        for name, (names, codes) in columns
-        if name in effects.fields
-    }
+        listed = columns.items()
+        return {name: [names[code] for code in codes.tolist()] for name, (names, codes) in listed}
+    return effects.coded(columns)
 
 
 def _campaigns(

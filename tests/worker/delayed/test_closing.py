@@ -1,5 +1,7 @@
 """Closing on real Redis and a real click log: exactly once, whatever dies in between."""
 
+import math
+
 import pytest
 
 from app.click_log import ClickLog, ClickLogUnavailable
@@ -10,6 +12,10 @@ from app.storage.conversions import ConversionLog
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser, served
 from calibrators import Atlas, CalibrationMap
+from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import FieldEffects
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
 
@@ -175,6 +181,27 @@ def test_each_target_has_its_own_probability(closing):
         {"install": 0.4},
         {TARGET: 0.2},
     ]
+
+
+def test_the_fields_of_a_click_change_its_probability_as_they_did_when_it_was_served():
+    """The group that its advertiser names, and the effect of its device."""
+    group = MapColumns.of_maps([CalibrationMap.proportional(0.25)])
+    groups = GroupMaps(FieldGroups("advertiser"), ("acme",), group)
+    maps = {"big": CalibrationMap.proportional(0.5)}
+    devices = EffectTable.of({"": 0.0, "ios": math.log(2.0)}, {})
+    atlas = Atlas.build(maps, groups=groups).with_effects(FieldEffects({"device": devices}, {}, {}))
+    said = [{}, {"device": "ios"}, {"device": "ios", "advertiser": "acme"}]
+    clicks = [
+        OpenClick("a", campaign, MIDNIGHT, {TARGET: 0.4}, fields=fields)
+        for campaign in ("big", "new")
+        for fields in said
+    ]
+
+    found = served(clicks, type("InForce", (), {"atlases": {TARGET: atlas}}))
+
+    doubled = [2 * p / (1 + p) for p in (0.2, 0.4, 0.1)]
+    expected = [0.2, doubled[0], doubled[0], 0.4, doubled[1], doubled[2]]
+    assert [one[TARGET] for one in found] == pytest.approx(expected)
 
 
 def test_behaviours_without_a_click_are_forgotten_in_time(closing, append, log):
