@@ -446,6 +446,12 @@ class Settings(BaseSettings):
         unknown = sorted(self.attribution_hours.keys() - set(self.delayed_targets))
         if unknown:
             raise ValueError(f"attribution_hours: {', '.join(unknown)} is no delayed target")
+        for name in self.delayed_targets:
+            if self.attribution_seconds(name) < self.post_click_seconds:
+                raise ValueError(
+                    f"attribution_hours: {self.attribution_seconds(name) / SECONDS_PER_HOUR:g} of"
+                    f" {name} are less than post_click_minutes = {self.post_click_minutes}"
+                )
         unknown = sorted(self.target_calibrators.keys() - set(self.known_targets))
         if unknown:
             raise ValueError(f"target_calibrators: {', '.join(unknown)} is no target")

@@ -164,6 +164,20 @@ def test_an_attribution_window_is_a_number_of_hours(environment, value):
         load_settings()
 
 
+def test_an_attribution_window_lasts_as_long_as_behaviours_are_gathered(environment):
+    environment(
+        SIROCCO_DELAYED_TARGETS="conversion",
+        SIROCCO_ATTRIBUTION_HOURS="conversion=2",
+        SIROCCO_POST_CLICK_MINUTES="120",
+    )
+    assert load_settings().attribution_seconds("conversion") == 7200
+    environment(SIROCCO_POST_CLICK_MINUTES="121")
+
+    rule = "SIROCCO_ATTRIBUTION_HOURS: 2 of conversion are less than SIROCCO_POST_CLICK_MINUTES"
+    with pytest.raises(BadConfiguration, match=f"^{rule} = 121$"):
+        load_settings()
+
+
 def test_only_delayed_targets_have_an_attribution_window(environment):
     environment(SIROCCO_ATTRIBUTION_HOURS="click=24")
 

@@ -43,20 +43,27 @@ def messages() -> Console:
     return _Output(stderr=True, highlight=False)
 
 
-def note(text: str) -> None:
-    """Print one thing that is no result."""
-    messages().print(text, soft_wrap=True, markup=False)
-
-
 _CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+"""A terminal would obey them, and a name may have them."""
+_IN_A_LINE: Final = {code: text for code, text in _CONTROLS.items() if code != ord("\n")}
+
+
+def plain(text: str, style: str = "") -> Text:
+    """A text in one line as it is, without markup; control characters as \\x1b."""
+    return Text(text.translate(_CONTROLS), style=style)
+
+
+def note(text: str, of: str = "") -> None:
+    """Print one thing that is no result: an error where it is `of` something."""
+    line = Text.assemble((of, "bold red"), text.translate(_IN_A_LINE))
+    messages().print(line, soft_wrap=True)
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print a line of a result as it is, without markup, below an empty one where it begins with a
-    line's end; control characters, which a terminal would obey and a name may have, as \\x1b."""
+    """Print a line of a result, below an empty one where it begins with a line's end."""
     line = text.removeprefix("\n")
     above = text[: len(text) - len(line)]
-    results().print(Text(above + line.translate(_CONTROLS), style=style), soft_wrap=True)
+    results().print(Text(above).append_text(plain(line, style)), soft_wrap=True)
 
 
 def utc(seconds: float) -> str:
@@ -74,7 +81,7 @@ def numbers_table(*headings: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, collapse_padding=True, show_edge=False)
     for place, heading in enumerate(headings):
         justify = "right" if place else "left"
-        table.add_column(Text(heading), justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column(plain(heading), justify=justify, no_wrap=True)  # type: ignore[arg-type]
     return table
 
 

@@ -283,8 +283,6 @@ def main() -> None:
 
 def _print_error(error: CommandError) -> None:
     # Imported for what goes wrong only: a process that serves prints nothing.
-    from rich.text import Text
+    from app.cli.console import note
 
-    from app.cli.console import messages
-
-    messages().print(Text.assemble(("sirocco: ", "bold red"), str(error)), soft_wrap=True)
+    note(str(error), of="sirocco: ")

@@ -86,11 +86,12 @@ def _diff(
 def _show_moved(found: dict[str, Any]) -> None:
     for target, moved in found["targets"].items():
         print_line(f"{target}: {moved['moved']:,} of {moved['campaigns']:,} campaigns move")
-        everybody = {"campaign": "everybody else", **moved["everybody_else"]}
-        for row in [everybody, *moved["largest"]]:
+        for row in [moved["everybody_else"], *moved["largest"]]:
+            version = row.get("model_version")
+            name = row.get("campaign") or "everybody else"
             print_line(
-                f"  {row['campaign']:<30} score {row['score']:<8.4g}"
-                f" {row['before']:.6g} -> {row['after']:.6g}"
+                f"  {name if version is None else f'{name}, {version}':<30} score"
+                f" {row['score']:<8.4g} {row['before']:.6g} -> {row['after']:.6g}"
             )
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet
 from app.datasets.options import EARLIEST, LATEST, Reading
 from app.datasets.parts import Where
 from app.datasets.reading import LogReader
-from app.datasets.tables import LogRows, in_one, require_columns
+from app.datasets.tables import LogRows, in_one, require_once
 from app.errors import CommandError
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import CELL_RULE, SUM_RULE, SUMS, BinRows
@@ -143,10 +143,15 @@ def read_bins(
     rows of one target and hour must stand together.
     """
     words = (_TARGET, _CAMPAIGN, *fields)
-    required = {name: name for name in (*words, _HOUR, _CELL, *SUMS)}
+    required = (*words, _HOUR, _CELL, *SUMS)
 
     def choose(file: str, names: Sequence[str]) -> list[str]:
-        require_columns(file, names, required)
+        for name in required:
+            if name not in names:
+                raise CommandError(
+                    f"{file} has no column {name!r}; a table of bins has {', '.join(required)}"
+                )
+            require_once(file, names, name)
         return [*required]
 
     types = {**dict.fromkeys(words, pa.string()), _HOUR: pa.int64(), _CELL: pa.int64()}

@@ -1,5 +1,6 @@
 """Batches of rows of one file: Parquet, text with delimiters, or JSON lines."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -229,9 +230,10 @@ def _array(values: list[Any]) -> Any:
 def _lines(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:
     """The lines of a file, and the share of it that has been read."""
     with part.opened() as (raw, text):
-        rest = b""
+        rest, mark = b"", BOM_UTF8
         while block := text.read(size):
-            *lines, rest = (rest + block).split(b"\n")
+            *lines, rest = (rest + block.removeprefix(mark)).split(b"\n")
+            mark = b""
             if len(rest) > MOST_LINE_BYTES:
                 raise CommandError(f"{part.name}: a line is longer than {MOST_LINE_BYTES:,} bytes")
             done = raw.tell() / max(1, part.size)

@@ -173,7 +173,7 @@ def _bins(log: EvaluatedLog) -> Iterator[str]:
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < 1.0 else f"{100.0 * share:,.0f} %"
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:,.0f} %"
 
 
 def _information(log: EvaluatedLog) -> Iterator[str]:

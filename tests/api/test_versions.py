@@ -9,6 +9,7 @@ from app.storage import Lease, Versions
 from app.storage.errors import TooManyFrozen, VersionChanged
 from app.storage.overrides import FrozenTargets
 from calibrators import Atlas, CalibrationMap
+from calibrators.bins.model_versions import named
 from tests.api.running_service import eventually
 
 ADMIN = "/v1/admin"
@@ -277,6 +278,19 @@ def test_a_diff_names_what_moves_most(service, old, new):
     assert found["targets"]["conversion"]["moved"] == 1
     reverse = service.http.get(f"{ADMIN}/versions/{new}/diff", params={"against": old, "limit": 0})
     assert reverse.json()["targets"]["click"]["largest"] == []
+
+
+def test_a_diff_tells_versions_of_the_model_apart(service, new):
+    names = ("shoes", named("shoes", "v2"), named("", "v2"))
+    service.publish({"click": atlas_of(hats=0.5, **dict.fromkeys(names, 0.1))})
+
+    largest = service.http.get(f"{ADMIN}/versions/{new}/diff").json()["targets"]["click"]["largest"]
+
+    assert {(row["campaign"], row["model_version"]) for row in largest} == {
+        ("shoes", None),
+        ("shoes", "v2"),
+        ("", "v2"),
+    }
 
 
 def test_a_rollback_of_a_target_is_one_of_its_frozen_campaigns_too(service, old, new):

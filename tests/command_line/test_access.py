@@ -10,7 +10,7 @@ import pytest
 
 from app.access.audit import AuditLog
 from app.access.keys import Scope
-from app.cli.console import print_line
+from app.cli.console import note, numbers_table, print_line, print_table
 from app.settings import Settings
 from app.storage import keys
 from tests.api.running_service import RunningService, eventually, serving
@@ -122,6 +122,19 @@ def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]
     print_line("shoes\x1b]0;owned\x07\nforged \x9b31m été")
 
     assert capsys.readouterr().out == "shoes\\x1b]0;owned\\x07\\x0aforged \\x9b31m été\n"
+    note("two lines\n[bold]\x1b[31m")
+    assert capsys.readouterr().err == "two lines\n[bold]\\x1b[31m\n"
+    print_table(numbers_table("[red]\x1b", "of"), "clicks\x1b")
+    assert capsys.readouterr().out.split()[:3] == ["clicks\\x1b", "[red]\\x1b", "of"]
+
+
+def test_an_error_gives_no_orders_to_a_terminal(called: Sirocco, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("\x1b[31mred,b\n1,2\n")
+    run = called("evaluate", "log.csv")
+
+    assert run.returncode == 2
+    assert "\\x1b[31mred" in run.stderr
+    assert "\x1b" not in run.stderr
 
 
 def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:

@@ -170,6 +170,15 @@ def test_a_bad_row_is_named(called, tmp_path, line, message):
     assert f"sums.csv, row 2: {message}" in run.stderr
 
 
+def test_a_table_names_the_columns_that_it_lacks(called, tmp_path):
+    (tmp_path / "sums.csv").write_text("hour,target,campaign,cell,count,positives\n")
+    run = called("bins", "load", "sums.csv", "--fields", "device")
+
+    assert run.returncode == 2
+    columns = "target, campaign, device, hour, cell, count, score_sum, positives"
+    assert f"has no column 'device'; a table of bins has {columns}" in run.stderr
+
+
 def test_rows_of_an_hour_stand_together(called, tmp_path, service):
     row = "{},click,a,2213,3000000000,30200000,0"
     head = "hour,target,campaign,cell,count,score_sum,positives"

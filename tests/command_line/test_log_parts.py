@@ -232,9 +232,12 @@ def test_values_of_json_may_be_of_many_types(tmp_path: Path) -> None:
         '{"time": "2026-01-01T00:00:01Z", "campaign": "x", "score": "0.25", "outcome": 0}\n'
     )
 
-    found = read_log(put(tmp_path, {"log.jsonl": lines}) / "log.jsonl", LogColumns())
+    folder = put(tmp_path, {"log.jsonl": lines, "marked.jsonl": "\ufeff" + lines})
+    found, marked = (
+        read_log(folder / name, LogColumns()) for name in ("log.jsonl", "marked.jsonl")
+    )
 
-    assert found.campaigns == ("7", "x")
+    assert found.campaigns == marked.campaigns == ("7", "x")
     assert found.times.tolist() == [1767225600.0, 1767225601.0]
     assert found.scores.tolist() == [0.5, 0.25]
     assert found.outcomes.tolist() == [1.0, 0.0]

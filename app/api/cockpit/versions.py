@@ -27,6 +27,7 @@ from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.versions import Published
 from app.strict_json import ValidationError, decode, show
 from calibrators import Atlas
+from calibrators.bins.model_versions import parted
 from calibrators.maps.movement import MapMovement, movement
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
@@ -85,9 +86,11 @@ class MovedMap(Struct):
 
 
 class MovedCampaign(MovedMap):
-    """The same of a campaign."""
+    """The same of a campaign, of scores by a version of the model where one is named; of campaigns
+    without a map of that version where the campaign is empty."""
 
     campaign: str
+    model_version: str | None
 
 
 class TargetDifference(Struct):
@@ -276,9 +279,13 @@ def _moved(before: Atlas | None, after: Atlas | None, limit: int) -> dict[str, A
         "moved": len(rows),
         "everybody_else": _row(found, len(found.campaigns)),
         "largest": [
-            {"campaign": found.campaigns[row], **_row(found, row)} for row in rows[:limit].tolist()
+            {**_named(found.campaigns[row]), **_row(found, row)} for row in rows[:limit].tolist()
         ],
     }
+
+
+def _named(name: str) -> dict[str, str | None]:
+    return dict(zip(("campaign", "model_version"), parted(name), strict=True))
 
 
 def _row(found: MapMovement, row: int) -> dict[str, float]:

@@ -6,9 +6,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
-from app.cli.console import note, note_skipped, numbers_table, print_json, print_line, print_table
+from app.cli.console import (
+    note,
+    note_skipped,
+    numbers_table,
+    plain,
+    print_json,
+    print_line,
+    print_table,
+)
 from app.cli.measure_logs import AbTestOptions, ArmColumnOptions
 from app.cli.options import ReadingOptions
 from app.datasets.ab_test import AbColumns, AbTestLog, read_ab_test
@@ -113,7 +120,7 @@ def _sizes(analysis: AbAnalysis, names: Names) -> Table:
     for arm, each in analysis.arms.items():
         sums = (each.cost, each.clicks, each.value)
         cells = (f"{each.impressions:,}", f"{each.units:,}", *(shown(x, ",.6g") for x in sums))
-        table.add_row(Text(names[arm]), *cells)
+        table.add_row(plain(names[arm]), *cells)
     return table
 
 
@@ -124,7 +131,7 @@ def _table_of(analysis: AbAnalysis, names: Names, metric: str) -> Table:
         estimate, lift = each.metrics[metric], analysis.lifts.get(arm, {}).get(metric)
         cells = [shown(estimate.value, about.form), interval(estimate, about.form)]
         cells += ["", ""] if lift is None else [shown(lift.value, "+.2%"), interval(lift, "+.2%")]
-        table.add_row(Text(names[arm]), *cells)
+        table.add_row(plain(names[arm]), *cells)
     return table
 
 
@@ -266,7 +273,7 @@ def _show_conversions(target: str, document: Mapping[str, Any]) -> None:
     sides = document["arms"]
     for arm, each in sides.items():
         sums = (f"{each[side]:,.1f}" for side in ("conversions", "arrived", "value"))
-        table.add_row(Text(arm), f"{each['clicks']:,}", *sums)
+        table.add_row(plain(arm), f"{each['clicks']:,}", *sums)
     print_table(table, f"\n{target}: by day of the click, arrived and expected")
     arms = {
         arm: {name: each[name] for name in ("cost", "value", "metrics")}
@@ -281,5 +288,5 @@ def _show_predictions(arms: Mapping[str, Any]) -> None:
     for arm, each in arms.items():
         pcoc = _estimate(each)
         sums = (f"{each[side]:,.1f}" for side in ("predicted", "actual"))
-        table.add_row(Text(arm), *sums, shown(pcoc.value, ".4f"), interval(pcoc, ".4f"))
+        table.add_row(plain(arm), *sums, shown(pcoc.value, ".4f"), interval(pcoc, ".4f"))
     print_table(table, "\nPredicted over actual, in the hours of the last versions, of one look")

@@ -10,6 +10,7 @@ from app.cli.console import (
     note_files,
     note_skipped,
     numbers_table,
+    plain,
     print_json,
     print_line,
     print_table,
@@ -223,7 +224,7 @@ def _show_sweep(findings: AuctionFindings) -> None:
     table = numbers_table("", *SWEPT)
     best = max(points, key=lambda point: point[1].metrics["click_yield"])[1]
     for model, each in points:
-        table.add_row(model, *sweep_cells(each), style="bold" if each is best else "")
+        table.add_row(plain(model), *sweep_cells(each), style="bold" if each is best else "")
     print_table(table, "Operating points, against the model and settings in force")
 
 
