@@ -1,7 +1,7 @@
 """The click log: closed clicks and conversions in Parquet, on this machine or in an object store.
 
-Any number of processes may read. One writes, compacts, finalises and expires at a time, as the
-worker's lease has it; should two do so for a moment, rows may stand twice, and are read once.
+Any number of processes may read and write. One compacts, finalises and expires at a time, as the
+worker's lease has it. Where two write the same rows these may stand twice, and are read once.
 """
 
 from collections import defaultdict

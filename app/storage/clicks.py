@@ -28,8 +28,8 @@ A place is the event's index in its request. Times and values are text: Lua woul
 
 To close is three steps: `begin_close` marks what is due and hands it out, the caller writes it
 down, `finish_close` removes it. From its mark on a click changes no more, so a step that is
-repeated after a death hands out, writes and removes the same. A full store lets all three pass,
-for they free memory.
+repeated after a death, or that two workers take at once, hands out, writes and removes the same. A
+full store lets all three pass, for they free memory.
 """
 
 import logging
@@ -182,14 +182,17 @@ class OpenClicks:
         self._expire_waiting = client.register_script(lua("expire_waiting"))
 
     @reaching_the_store()
-    def begin_close(self, before: float, limit: int) -> list[OpenClick]:
-        """At most `limit` clicks that are due at `before` (epoch seconds) or earlier.
+    def begin_close(
+        self, before: float, limit: int, shards: Iterable[int] = range(keys.SHARDS)
+    ) -> list[OpenClick]:
+        """At most `limit` clicks of these shards that are due at `before` (epoch seconds) or
+        earlier.
 
         From now on no behaviour is added to them. Asked again, it hands out the same clicks until
         `finish_close`. A click that cannot be read is set aside, logged and counted as damaged.
         """
         clicks: dict[str, OpenClick] = {}
-        for shard in range(keys.SHARDS):
+        for shard in shards:
             for click in self._due(shard, before, limit - len(clicks)):
                 clicks[click.click_id] = click
         return list(clicks.values())
@@ -245,10 +248,10 @@ class OpenClicks:
         return removed
 
     @reaching_the_store()
-    def expire_waiting(self, now: float) -> int:
+    def expire_waiting(self, now: float, shards: Iterable[int] = range(keys.SHARDS)) -> int:
         """Forget behaviours whose click never came; returns how many, counted once as orphans."""
         orphans = 0
-        for shard in range(keys.SHARDS):
+        for shard in shards:
             names = [keys.waiting(shard), keys.click_counters(shard)]
             arguments = (keys.click(shard, ""), repr(now), CLICKS_AT_ONCE)
             expired = CLICKS_AT_ONCE

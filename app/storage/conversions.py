@@ -41,15 +41,15 @@ class ConversionLog:
         self._drop = client.register_script(lua("drop_conversions"))
 
     @reaching_the_store()
-    def pending(self) -> dict[TargetHour, int]:
-        """The logs that hold conversions, or did a moment ago, and how many blocks each has: one
-        at least, for to read an empty one closes it."""
+    def pending(self, shards: Sequence[int] = range(keys.SHARDS)) -> dict[TargetHour, int]:
+        """The logs of these shards that hold conversions, or did a moment ago, and how many blocks
+        each has: one at least, for to read an empty one closes it."""
         pipeline = self._client.pipeline(transaction=False)
-        for shard in range(keys.SHARDS):
+        for shard in shards:
             pipeline.smembers(keys.conversion_logs(shard))
         logs = [
             log
-            for shard, members in enumerate(pipeline.execute())
+            for shard, members in zip(shards, pipeline.execute(), strict=True)
             for log in self._damage.named(shard, keys.conversion_logs(shard), members)
         ]
         for log in logs:

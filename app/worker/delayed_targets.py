@@ -21,8 +21,8 @@ from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog, ReadMark
 from app.storage.event_columns import columns_of
-from app.storage.keys import TargetHour, closed_hours
-from app.storage.lease import LeaseToken
+from app.storage.keys import SHARDS, TargetHour, closed_hours
+from app.storage.lease import LeaseToken, ShardShare
 from app.storage.models import Models
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
@@ -58,24 +58,26 @@ class ClickCloser:
     versions: Versions
     cache: AtlasCache
 
-    def run(self, log: ClickLog, before: float, now: float) -> int:
-        """Close the clicks that are due at `before` (of the events' clock), hand over the
-        conversions, forget behaviours that waited for long enough at `now` (of the wall).
+    def run(
+        self, log: ClickLog, before: float, now: float, shards: Sequence[int] = range(SHARDS)
+    ) -> int:
+        """Close the clicks of these shards that are due at `before` (of the events' clock), hand
+        over the conversions, forget behaviours that waited for long enough at `now` (of the wall).
 
-        Returns how many clicks were closed.
+        Returns how many clicks were closed. Any number of workers may do so at once.
         """
         closed = 0
-        while due := self.clicks.begin_close(before, CLICKS_AT_ONCE):
+        while due := self.clicks.begin_close(before, CLICKS_AT_ONCE, shards):
             claim_click_log(self.settings, self.clicks, log)
             log.write_clicks(self._closed(due))
             closed += self.clicks.finish_close(due)
-        self._hand_over_conversions(log)
-        self.clicks.expire_waiting(now)
+        self._hand_over_conversions(log, shards)
+        self.clicks.expire_waiting(now, shards)
         return closed
 
-    def _hand_over_conversions(self, log: ClickLog) -> None:
+    def _hand_over_conversions(self, log: ClickLog, shards: Sequence[int]) -> None:
         """What the logs hold now: more may come meanwhile, without end."""
-        waiting = self.conversions.pending()
+        waiting = self.conversions.pending(shards)
         # All logs together: a part for each would be hundreds of tiny files an hour.
         while read := list(self._read_conversions(waiting)):
             conversions = [conversion for _, _, found in read for conversion in found]
@@ -193,17 +195,25 @@ class DelayedTargets:
         self._damaged_parts = 0
 
     @property
-    def _log(self) -> ClickLog:
+    def _own_log(self) -> ClickLog:
         if self._opened is None:
             self._opened = ClickLog.open(self._settings.click_log)
-        check_click_log(self._settings, self._clicks, self._opened)
         return self._opened
 
-    def close(self, now: float) -> None:
-        """Move what is due by the wall's clock into the click log; the events' clock says what is
-        due with jobs only."""
-        if self._settings.delayed_targets and self._settings.clock == "wall":
-            self._closing.run(self._log, now - self._settings.refit_delay_seconds, now)
+    @property
+    def _log(self) -> ClickLog:
+        check_click_log(self._settings, self._clicks, self._own_log)
+        return self._own_log
+
+    def close(self, now: float, share: ShardShare, *, leads: bool = True) -> None:
+        """Move what is due by the wall's clock of its share into the click log, which who leads
+        chooses; the events' clock says what is due with jobs only."""
+        if not self._settings.delayed_targets or self._settings.clock != "wall":
+            return
+        if leads or self._clicks.closed_into() == self._own_log.identity is not None:
+            # Who has another log, or none, takes no share: the others close all.
+            log, before = self._log, now - self._settings.refit_delay_seconds
+            self._closing.run(log, before, now, share.take())
 
     def prepare(self, now: float, as_of: float) -> None:
         """Have the click log hold all that is due as of a moment, in few parts."""

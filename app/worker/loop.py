@@ -1,7 +1,7 @@
 """The worker's loop: hold the lease, fold, run jobs, refit and train on schedule, beat.
 
-Workers that wait for the lease fold their share of the logs, and all of them while its holder
-refits or trains.
+Workers that wait for the lease fold their share of the logs and close their share of the clicks,
+and all of them while its holder refits or trains.
 """
 
 import ctypes
@@ -45,7 +45,7 @@ from calibrators.maps.look_up import drop_spare_tables
 
 _log = logging.getLogger(__name__)
 
-LEASE, FOLDS = "worker", "folds"
+LEASE, FOLDS, CLOSES = "worker", "folds", "closes"
 TRAIN, APPROVE, REJECT = "train", "approve", "reject"
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
@@ -104,6 +104,7 @@ class Worker:
         self._lease = Lease(client, LEASE, holder, settings.lease_seconds)
         share_seconds = max(settings.lease_seconds, _FOLDS_MISSED * settings.fold_seconds)
         self._share = ShardShare(client, FOLDS, holder, share_seconds)
+        self._closes = ShardShare(client, CLOSES, holder, share_seconds)
         self._bins = BinsStore(
             client,
             settings.ttl_seconds,
@@ -166,14 +167,15 @@ class Worker:
             except LeaseLost:
                 _log.warning("another worker has taken over")
         with suppress(StorageUnavailable):
-            self._share.leave()
+            self._leave_to_others()
 
     def _wait_and_work(self, stop: Event) -> None:
         if not self._lease.acquire():
             if self._together.help():
                 _give_memory_back()
             else:
-                self._fold_own_share()
+                if self._fold_own_share():
+                    self._close(leads=False)
                 stop.wait(min(self._settings.lease_seconds / 3, COME_SECONDS))
             return
         _log.info("holding the lease as %s", self._holder)
@@ -298,7 +300,7 @@ class Worker:
             self._progress(Step(phase, done + share * of_target))
 
         try:
-            self._share.leave()
+            self._leave_to_others()
             with self._tracer.operation("training", target=target, as_of=as_of):
                 advance("closing clicks", 0.0)
                 self._delayed.prepare(self._now(), as_of)
@@ -334,7 +336,7 @@ class Worker:
 
     def _refit(self, request: Request) -> dict[str, Any]:
         try:
-            self._share.leave()
+            self._leave_to_others()
             with self._tracer.operation("refit", as_of=request.as_of):
                 report = self._refitter.run(request, self._lease.token, self._now)
         except Exception:
@@ -406,15 +408,21 @@ class Worker:
         except Exception:
             _log.exception("canaries are not watched; trying again")
 
-    def _close(self) -> None:
-        """A click log that is away must not end the worker: Redis keeps what is due meanwhile."""
+    def _close(self, *, leads: bool = True) -> None:
+        """A click log that is away must not end the worker: Redis keeps what is due meanwhile, and
+        others close it who can."""
         try:
-            self._delayed.close(self._now())
+            self._delayed.close(self._now(), self._closes, leads=leads)
         except (StorageUnavailable, LeaseLost):
             raise
         except Exception:
+            self._closes.leave()
             _log.exception("what is due stays open; trying again")
             self._state["closing_failures"] += 1
+
+    def _leave_to_others(self) -> None:
+        self._share.leave()
+        self._closes.leave()
 
     def _beat(self) -> None:
         self._state["left_alone"] = self._refitter.left_alone

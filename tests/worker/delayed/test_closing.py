@@ -1,6 +1,7 @@
 """Closing on real Redis and a real click log: exactly once, whatever dies in between."""
 
 import math
+from threading import Event
 
 import pytest
 
@@ -9,14 +10,17 @@ from app.storage import EventBatch, Versions
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.keys import SHARDS, shard_of
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser, served
+from app.worker.loop import Worker
 from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
+from tests.worker.conftest import Clock
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
 
 HOUR = 3600.0
@@ -118,6 +122,82 @@ def test_a_worker_that_dies_leaves_every_click_and_conversion_once(
     assert len(logged_conversions(log)) == 3
     counts = closing_on(redis_client).clicks.counts()
     assert (counts["open"], counts["closed"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    "step", ["begin_close", "finish_close", "read_conversions", "drop_conversions"]
+)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_what_two_workers_close_at_once_is_closed_once(
+    closing_on, redis_url, redis_client, post, log, step, moment
+):
+    """One does all of it while the other is at some step."""
+    post(10, 20)
+    other = closing_on(redis_client)
+    slow = closing_on(
+        InterruptedRedis(redis_url, step, **{moment: lambda: other.run(log, NOW, NOW)})
+    )
+
+    slow.run(log, NOW, NOW)
+
+    assert logged_clicks(log).click_ids.to_pylist() == ["click-10", "click-20"]
+    assert len(logged_conversions(log)) == 2
+    counts = other.clicks.counts()
+    assert (counts["open"], counts["closed"]) == (0, 2)
+
+
+def test_each_closes_the_clicks_of_its_shards(closing, post, log):
+    seconds = range(10, 42)
+    post(*seconds)
+    own, others = range(0, SHARDS, 2), range(1, SHARDS, 2)
+    expected = {f"click-{at}" for at in seconds if shard_of(f"click-{at}") in own}
+    assert 0 < len(expected) < len(seconds)
+
+    closed = closing.run(log, NOW, NOW, own)
+
+    assert closed == len(expected)
+    assert {*logged_clicks(log).click_ids.to_pylist()} == expected
+    assert len(logged_conversions(log)) == len(expected)
+    assert closing.run(log, NOW, NOW, others) == len(seconds) - closed
+    assert len(logged_conversions(log)) == len(seconds)
+
+
+def test_who_waits_for_the_lease_closes_its_share(
+    settings, redis_client, post, log, tmp_path, caplog
+):
+    """In the click log that the lease's holder has chosen; with another the holder closes all."""
+    clock, wanted = Clock(NOW), Event()
+    wanted.set()
+    elsewhere = settings.model_copy(update={"data_dir": tmp_path / "elsewhere"})
+    workers = [
+        Worker(each, redis_client, clock, name)
+        for name, each in (("holder", settings), ("standby", settings), ("other", elsewhere))
+    ]
+    holder, standby, other = workers
+    assert holder._lease.acquire()
+
+    def closed(worker, turn):
+        before = len(logged_clicks(log))
+        post(*range(100 * turn, 100 * turn + 32))
+        clock.seconds += 1
+        if worker is holder:
+            worker._fold_now_and_then()
+        else:
+            worker._wait_and_work(wanted)
+        return len(logged_clicks(log)) - before
+
+    assert closed(standby, 1) == 0
+    assert closed(holder, 2) == 64
+    assert closed(other, 3) == 0
+    half = closed(standby, 4)
+    assert 0 < half < 64
+    assert closed(holder, 5) >= 64 - half
+    holder._leave_to_others()
+    clock.seconds += 1
+    standby._wait_and_work(wanted)
+
+    assert len(logged_clicks(log)) == len(logged_conversions(log)) == 5 * 32
+    assert "stays open" not in caplog.text
 
 
 def test_handing_over_ends_however_fast_conversions_come(closing_on, redis_url, post, log):
