@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from ipaddress import ip_address
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -69,10 +69,6 @@ def _known_method(value: str) -> str:
     return value
 
 
-def _group_expression(value: str) -> str:
-    return CampaignGroups(value).expression
-
-
 def _url_of(*schemes: str, or_path: bool = False) -> AfterValidator:
     def check(value: str) -> str:
         if not value.startswith(schemes) and not (or_path and ":/" not in value):
@@ -123,7 +119,9 @@ FieldPairs = Annotated[
 ]
 MethodsByTarget = Annotated[dict[str, MethodName], NoDecode, BeforeValidator(_by_target)]
 GroupExpression = Annotated[
-    str, Field(max_length=LONGEST_EXPRESSION), AfterValidator(_group_expression)
+    str,
+    Field(max_length=LONGEST_EXPRESSION),
+    AfterValidator(lambda value: CampaignGroups(value).expression),
 ]
 MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
 MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
@@ -446,12 +444,10 @@ class Settings(BaseSettings):
         unknown = sorted(self.attribution_hours.keys() - set(self.delayed_targets))
         if unknown:
             raise ValueError(f"attribution_hours: {', '.join(unknown)} is no delayed target")
-        for name in self.delayed_targets:
-            if self.attribution_seconds(name) < self.post_click_seconds:
-                raise ValueError(
-                    f"attribution_hours: {self.attribution_seconds(name) / SECONDS_PER_HOUR:g} of"
-                    f" {name} are less than post_click_minutes = {self.post_click_minutes}"
-                )
+        windows = {self.attribution_seconds(name): name for name in self.delayed_targets}
+        if (least := min(windows, default=inf)) < self.post_click_seconds:
+            rule = f"{windows[least]} has less than post_click_minutes = {self.post_click_minutes}"
+            raise ValueError(f"attribution_hours: {rule}")
         unknown = sorted(self.target_calibrators.keys() - set(self.known_targets))
         if unknown:
             raise ValueError(f"target_calibrators: {', '.join(unknown)} is no target")
@@ -579,7 +575,9 @@ class Settings(BaseSettings):
 
 def load_settings(**overrides: Any) -> Settings:
     """Settings of the environment under overrides; BadConfiguration lists all that is wrong."""
-    wrong = [_unknown_line(name) for name in sorted(os.environ) if _is_unknown(name)]
+    wrong = [
+        f"{name}: there is no such setting" for name in sorted(os.environ) if _is_unknown(name)
+    ]
     secrets: dict[str, str] = {}
     for field in SECRETS:
         try:
@@ -636,10 +634,6 @@ def _is_unknown(name: str) -> bool:
     field = name.removeprefix(PREFIX).lower()
     files = {secret + _OF_FILE.lower() for secret in SECRETS}
     return name.startswith(PREFIX) and field not in {*Settings.model_fields, *files, *_OF_COMMANDS}
-
-
-def _unknown_line(name: str) -> str:
-    return f"{name}: there is no such setting"
 
 
 def _error_line(error: ErrorDetails) -> str:

@@ -173,7 +173,7 @@ def test_an_attribution_window_lasts_as_long_as_behaviours_are_gathered(environm
     assert load_settings().attribution_seconds("conversion") == 7200
     environment(SIROCCO_POST_CLICK_MINUTES="121")
 
-    rule = "SIROCCO_ATTRIBUTION_HOURS: 2 of conversion are less than SIROCCO_POST_CLICK_MINUTES"
+    rule = "SIROCCO_ATTRIBUTION_HOURS: conversion has less than SIROCCO_POST_CLICK_MINUTES"
     with pytest.raises(BadConfiguration, match=f"^{rule} = 121$"):
         load_settings()
 

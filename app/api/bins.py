@@ -113,16 +113,13 @@ async def load_bins(
 
 
 def _result(store: LoadedBins, name: LoadName, load: HourLoad, settings: Settings) -> str:
-    if settings.clock == "wall" and load.hour < _this_hour() - _kept_hours(settings):
+    kept_hours = max(settings.window_hours, settings.history_hours)
+    if settings.clock == "wall" and load.hour < _this_hour() - kept_hours:
         return "too_old"
     try:
         return "loaded" if store.add(name, load) else "duplicates"
     except OverflowError as error:
         raise ValidationError("count", str(error)) from None
-
-
-def _kept_hours(settings: Settings) -> int:
-    return max(settings.window_hours, settings.history_hours)
 
 
 def _this_hour() -> int:

@@ -42,17 +42,14 @@ def terminated_like_ctrl_c() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    ends = [each for each in (signal.SIGTERM, signal.SIGHUP) if not _is_ignored(each)]
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    ends = [each for each in numbers if signal.getsignal(each) != signal.SIG_IGN]
     before = {number: signal.signal(number, _interrupt) for number in ends}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_ignored(number: int) -> bool:
-    return signal.getsignal(number) == signal.SIG_IGN
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -85,7 +85,7 @@ def compact(store: PartStore, before: float) -> int:
         parts
         for listing in listings
         for partition, parts in listing.items()
-        if partition.ends <= before and _is_scattered(parts)
+        if partition.ends <= before and len(parts) > 1 and parts[0].kind != FINAL
     ]
     for parts in scattered:
         contents = store.read(parts)
@@ -100,10 +100,6 @@ def merged(contents: Contents) -> Any:
     if contents.parts[0].partition.dataset == CLICKS:
         return distinct_clicks(table).table
     return distinct_conversions(table)
-
-
-def _is_scattered(parts: list[Part]) -> bool:
-    return len(parts) > 1 and parts[0].kind != FINAL
 
 
 Windows = Mapping[str, float]

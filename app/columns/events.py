@@ -209,7 +209,9 @@ class EventAdmission:
         request = self._request
         if request.header.kind == CLICKS or request.target not in self._settings.targets:
             return np.zeros(len(self._places), np.bool_)
-        named = np.fromiter(map(self._is_name, self._names), np.bool_, len(self._names))
+        longest = self._settings.max_campaign_bytes
+        fits = [0 < len(name.encode()) <= longest for name in self._names]
+        named: Mask = np.array(fits, np.bool_)
         earliest = self._times.first_hour * SECONDS_PER_HOUR
         in_order: Mask = of_type & named[self._places]
         in_order &= _within(request.occurred_at, earliest, self._times.latest)
@@ -226,9 +228,6 @@ class EventAdmission:
         fits = [value == OTHER or (declared and are_field_values((value,))) for value in column[0]]
         mask: Mask = np.array(fits, np.bool_)[column.codes]
         return mask
-
-    def _is_name(self, name: str) -> bool:
-        return 0 < len(name.encode()) <= self._settings.max_campaign_bytes
 
     def _add(self, chosen: Mask, hours: NDArray[np.int64]) -> None:
         request = self._request

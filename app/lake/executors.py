@@ -105,16 +105,13 @@ def run_on_dask(
 
 
 def _on_workers(distributed: Any, client: Any, waiting: list[PartitionTask]) -> Iterator[Told]:
-    ahead = [waiting.pop(0) for _ in range(min(len(waiting), _AHEAD * _breadth(client)))]
+    breadth = max(8, len(client.scheduler_info(n_workers=-1)["workers"]))
+    ahead = [waiting.pop(0) for _ in range(min(len(waiting), _AHEAD * breadth))]
     following = distributed.as_completed([_submitted(client, task) for task in ahead])
     for future in following:
         yield orjson.loads(future.result())
         if waiting:
             following.add(_submitted(client, waiting.pop(0)))
-
-
-def _breadth(client: Any) -> int:
-    return max(8, len(client.scheduler_info(n_workers=-1)["workers"]))
 
 
 def _submitted(client: Any, task: PartitionTask) -> Any:

@@ -430,16 +430,12 @@ class NamedColumn:
         return lengths
 
 
-def _of_numbers() -> NamedColumn:
-    return NamedColumn(NUMBER_BYTES)
-
-
 @dataclass(slots=True)
 class _Run:
     """The parts of each block's body, whose rows have so many bytes."""
 
     row_bytes: int
-    rows: NamedColumn = field(default_factory=_of_numbers)
+    rows: NamedColumn = field(default_factory=lambda: NamedColumn(NUMBER_BYTES))
     scores: list[bytes] = field(default_factory=list)
     counts: list[bytes] = field(default_factory=list)
     positives: list[bytes] = field(default_factory=list)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from math import isfinite
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 from zlib import crc32
 
@@ -116,12 +115,7 @@ class LeaseKeeper:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
 

@@ -52,14 +52,13 @@ class ProductEvaluation:
         """How the products do of which this target tells what came, by name, given the report
         `before`. Those of one delayed target over the whole hours of the `recent` clicks, and none
         while these have no labels."""
-        names = [one for one in self.settings.products if self._evaluates(one)]
+        names = [
+            one for one in self.settings.products if self.settings.evaluated_by(one) == self.target
+        ]
         single = [name for name in names if len(self.settings.delayed_factors(name)) == 1]
         found = {name: self._expected(name, recent) for name in single if recent is not None}
         final = {name: self._final(name, before.get(name, {})) for name in {*names} - {*single}}
         return {name: both[name] for both in (found | final,) for name in names if name in both}
-
-    def _evaluates(self, product: str) -> bool:
-        return self.settings.evaluated_by(product) == self.target
 
     def _expected(self, name: str, recent: RelabelledClicks) -> Report:
         first, behind = (

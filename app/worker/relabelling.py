@@ -40,8 +40,6 @@ from pccem import (
 
 _log = logging.getLogger(__name__)
 
-SOURCES: tuple[LabelSource, ...] = ("model", "delays", "none")
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelInputs:

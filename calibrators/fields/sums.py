@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple, Self
 
@@ -75,12 +76,8 @@ def _by_hash(names: Sequence[str]) -> Integers:
     return np.lexsort((second, first))
 
 
-def _no_value(rows: Sequence[str]) -> Sequence[str]:
-    return [OTHER] * len(rows)
-
-
-def _no_values(rows: Sequence[str]) -> Sequence[str]:
-    return [SEPARATOR] * len(rows)
+def _all_as(row: str, rows: Sequence[str]) -> Sequence[str]:
+    return [row] * len(rows)
 
 
 def values_alone(rows: Sequence[str]) -> Sequence[str]:
@@ -197,8 +194,8 @@ class FieldTables:
 
     def bounded(self) -> Self:
         """The same with as many rows as are kept."""
-        values = BoundedRows(MOST_VALUES, _no_value)
-        pairs = BoundedRows(MOST_PAIRS, _no_values)
+        values = BoundedRows(MOST_VALUES, partial(_all_as, OTHER))
+        pairs = BoundedRows(MOST_PAIRS, partial(_all_as, SEPARATOR))
         campaigns = BoundedRows(MOST_CAMPAIGN_VALUES, values_alone)
         # Rows for the rest of campaigns, one for each value, are as many as there are values.
         rest = BoundedRows(MOST_VALUES, _rest_of_values)

@@ -90,13 +90,12 @@ def aligned_rows(rows: int, dtype: type[Any]) -> NDArray[Any]:
     that of the version before, where one version follows the other, and none where none is served.
     """
     size = max(1, rows) * ROW_BYTES
-    table = _small(size, dtype) if size < LARGE else _large(size, dtype)
+    if size < LARGE:
+        table = np.frombuffer(mmap.mmap(-1, size, flags=_PRIVATE), dtype)
+    else:
+        table = _large(size, dtype)
     found: NDArray[Any] = table.reshape(-1, ROW_BYTES // table.itemsize)[:rows]
     return found
-
-
-def _small(size: int, dtype: type[Any]) -> NDArray[Any]:
-    return np.frombuffer(mmap.mmap(-1, size, flags=_PRIVATE), dtype)
 
 
 def _large(size: int, dtype: type[Any]) -> NDArray[Any]:

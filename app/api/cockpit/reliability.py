@@ -21,7 +21,6 @@ from app.storage.bins import campaigns_between
 from app.storage.errors import CorruptVersion, UnknownVersion
 from calibrators import Atlas, Bins, CalibrationMap
 from calibrators.bins.model_versions import SEPARATOR
-from calibrators.samples import Floats
 
 
 class ReliabilityPoint(Struct):
@@ -195,12 +194,11 @@ def _cal_n(
             for one in runs
         )
         columns = {"raw": before.values, "calibrated": after.values, "floor": after.floors}
-        found[str(n)] = {name: _defined(values) for name, values in columns.items()}
+        found[str(n)] = {
+            name: None if np.isnan(values[0]) else float(values[0])
+            for name, values in columns.items()
+        }
     return found
-
-
-def _defined(values: Floats) -> float | None:
-    return None if np.isnan(values[0]) else float(values[0])
 
 
 def _older_map(

@@ -58,10 +58,6 @@ _NO_PATHS: Final[Mapping[str, int]] = {}
 _CLOSE: Final = (b"connection", b"close")
 
 
-def _never(path: str) -> bool:
-    return False
-
-
 class Prompt(Protocol):
     """What such an application has besides its ASGI call."""
 
@@ -224,7 +220,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*given, **named)
         self._prompt_paths: Mapping[str, int] = getattr(self.app, "prompt_paths", _NO_PATHS)
         self._prompt = cast(Prompt, self.app)
-        self._may_refuse = getattr(self.app, "may_refuse", _never)
+        self._may_refuse = getattr(self.app, "may_refuse", lambda path: False)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Look after the connection, or refuse it if there are too many."""

@@ -22,7 +22,6 @@ from enum import Enum
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
@@ -327,12 +326,7 @@ class EmbeddedRedis:
                 raise RedisNotStarted(f"the server that holds {self._lock_path} does not answer")
             yield found
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the server if it was started here; the data stay."""
         self.end()
         self._socket = self._chosen = None
