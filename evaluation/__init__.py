@@ -45,7 +45,6 @@ from evaluation.fields import (
     field_rce,
     mf_rce,
     multicalibration,
-    numeric_field,
 )
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
@@ -164,7 +163,6 @@ __all__ = [
     "mse",
     "multicalibration",
     "nmse",
-    "numeric_field",
     "paired_bootstrap",
     "partial_auc",
     "pcoc",

@@ -1,7 +1,8 @@
 """`sirocco bins`: bins that any engine has summed, put into a running service."""
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final
 
 import orjson
@@ -55,25 +56,37 @@ def _load(
 
     A repeat adds nothing. Other bins of the same hour, source and partition are refused.
     """
-    from app.datasets.bin_tables import read_bins
+    from app.datasets.bin_tables import fields_of_table, read_bins
     from app.datasets.parts import parts_of
 
-    parts = [part for table in tables for part in parts_of(table)]
+    names = fields_of_table(options.names(fields))
+    parts = [(part, _folder_of(table)) for table in tables for part in parts_of(table)]
     if partition is not None and len(parts) > 1:
         raise CommandError(f"--partition names one file, and there are {len(parts)}")
     counts: Counter[str] = Counter()
     with service_at(url, api_key) as client:
-        for part in parts:
-            name = (source, partition or part.name)
-            found = read_bins(part.url, options.names(fields))
+        for part, folder in parts:
+            # However the folder was named, its files are what they were.
+            name = (source, partition or part.name.removeprefix(folder))
+            found = read_bins(part.url, names)
             counts.update(loaded_bins(client, found, name, shown_if=not json))
     if json:
         print_json(counts)
         return
-    print_line(
-        f"{counts['loaded']:,} hours loaded, {counts['duplicates']:,} were there already,"
-        f" {counts['too_old']:,} are older than what is kept"
-    )
+    print_line(load_summary(counts))
+
+
+def _folder_of(table: str) -> str:
+    from app.datasets.parts import name_of
+
+    return f"{name_of(table if '://' in table else os.path.abspath(table))}/"
+
+
+def load_summary(counts: Mapping[str, int]) -> str:
+    """What came of hours that were loaded."""
+    loaded, there, old = (counts.get(name, 0) for name in ("loaded", "duplicates", "too_old"))
+    told = f"{loaded:,} hours loaded, {there:,} were there already"
+    return f"{told}, {old:,} are older than what is kept"
 
 
 def loaded_bins(

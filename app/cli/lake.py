@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from app.cli import options
-from app.cli.bins import loaded_bins
+from app.cli.bins import load_summary, loaded_bins
 from app.cli.console import note, percent_bar, print_json, print_line
 from app.cli.operate import service_at
 from app.cli.signals import end_with
@@ -112,9 +112,12 @@ class LakeRun:
         `afterwards` are refused, so that no key gets into a manifest."""
         if self._given.executor != KUBERNETES:
             return False
-        options.refuse(afterwards, "goes with the command that adds up what pods have made")
+        options.refuse(afterwards, _TOGETHER)
         from app.lake.executors import PodOptions, indexed_job
+        from app.lake.labels import DECIDING
+        from app.settings import variable_of
 
+        deciding = map(variable_of, ("delayed_targets", "attribution_hours", *DECIDING))
         pods, arguments = self._pods, _arguments_of_pods()
         if any(_PASSWORD(each) for each in arguments):
             raise CommandError(
@@ -128,6 +131,7 @@ class LakeRun:
                     pods.name, pods.image, pods.secret, pods.cpu, pods.memory, pods.pods,
                     pods.parallelism,
                 ),
+                {name: os.environ[name] for name in deciding if name in os.environ},
             )
         )  # fmt: skip
         note("Save it, `kubectl apply -f` it, and at its end run the command without --executor.")
@@ -155,13 +159,14 @@ class LakeRun:
         self.show({**counts, "share": len(chosen)}, f"{len(missing)} of {len(chosen)} made")
         return None
 
-    def show(self, found: Mapping[str, Any], line: str) -> None:
+    def show(self, found: Mapping[str, Any], *lines: str) -> None:
         """Print what came of it, and what was skipped."""
         if self._given.json:
-            print_json(found)
+            print_json({**found, "notes": [*dict.fromkeys(self.notes)]})
             return
-        print_line(line)
-        for text in self.notes:
+        for line in lines:
+            print_line(line)
+        for text in dict.fromkeys(self.notes):
             note(text)
 
     def _run(self, tasks: Sequence["PartitionTask"]) -> Iterator[dict[str, Any]]:
@@ -175,6 +180,7 @@ class LakeRun:
         return run_in_processes(tasks, given.processes, partial(end_with, os.getpid()))
 
 
+_TOGETHER: Final = "goes with the command that adds up what pods have made"
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@").search
 
 
@@ -225,13 +231,15 @@ def _bins(
     runner = LakeRun(run, pods)
     if runner.is_written({"--load": load or None, "--api-key": api_key}):
         return
+    from app.datasets.bin_tables import fields_of_table
     from app.datasets.impressions import LogColumns
     from app.datasets.parts import shown
     from app.lake.bins import MERGED, BinsSettings, MergedBins
-    from app.lake.tasks import partitions_of
+    from app.lake.tasks import ICEBERG, partitions_of
 
-    names = options.names(fields)
-    of_log = replace(LogColumns.of(columns, reading), fields=names)
+    options.refuse({"--load": (load or None) if run.index is not None else None}, _TOGETHER)
+    names = fields_of_table(options.names(fields))
+    of_log = replace(LogColumns.of(columns, reading), fields=names, bid="")
     if not target:
         raise CommandError("--target: must name a target")
     settings = BinsSettings(target, of_log, reading.reading())
@@ -244,11 +252,14 @@ def _bins(
     digest = merged.write(MERGED)
     found: dict[str, Any] = {**counts, "rows": runner.rows, "digest": digest}
     found["cpu_seconds"] = round(runner.cpu_seconds, 3)
+    lines = [f"{counts['made']} of {len(tasks)} partitions summed; digest {digest}"]
     if load:
+        place = source if "://" in source or source.startswith(ICEBERG) else os.path.abspath(source)
         with service_at(url, api_key) as client:
-            name = ("lake", shown(source))
-            found["load"] = loaded_bins(client, merged, name, shown_if=not run.json)
-    runner.show(found, f"{counts['made']} of {len(tasks)} partitions summed; digest {digest}")
+            loaded = loaded_bins(client, merged, ("lake", shown(place)), shown_if=not run.json)
+        found["load"] = loaded
+        lines.append(load_summary(loaded))
+    runner.show(found, *lines)
 
 
 @lake.command("maps")
@@ -278,6 +289,8 @@ def _maps(
     settings = settings_with(asdict(fit))
     found: dict[str, Any] = {}
     for maps in fitted_maps(read_bins(table, settings.fields), settings):
+        if "/" in maps.target or maps.target.startswith("."):
+            raise CommandError(f"target {maps.target!r}: a file cannot have this name")
         with reaching_output(output) as folder:
             folder.write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
         found[maps.target] = maps.report()
@@ -425,11 +438,12 @@ def _labels(
     if runner.is_written({}):
         return
     from app.cli.serving.settings import settings_with
+    from app.datasets.bin_tables import fields_of_table
     from app.lake.bins import MergedBins
     from app.lake.labels import ModelFile
     from app.worker.fitting import Fitting, Methods
 
-    settings, names = settings_with(asdict(fit)), options.names(fields)
+    settings, names = settings_with(asdict(fit)), fields_of_table(options.names(fields))
     job = _delayed_job(source, as_of, target, names, settings, run, columns, reading)
     chosen = job.lake.target
     number = hours or max(

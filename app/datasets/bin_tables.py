@@ -114,6 +114,13 @@ def bins_of_group(file: Any, group: int, fields: Sequence[str]) -> TargetBins:
     return TargetBins.of_arrow(pyarrow.parquet.ParquetFile(file).read_row_group(group), fields)
 
 
+def fields_of_table(fields: Sequence[str]) -> tuple[str, ...]:
+    """The same, a column each; a `CommandError` where a table of bins has a column of that name."""
+    for name in {_HOUR, _TARGET, _CAMPAIGN, _CELL, *SUMS}.intersection(fields):
+        raise CommandError(f"--fields {name}: a table of bins has a column of this name itself")
+    return tuple(fields)
+
+
 class BinsDigest:
     """The digest of bins: of each target and hour in turn, the bytes of its `BinsTable`.
 
@@ -142,7 +149,7 @@ def read_bins(
     Only the hour at hand is in memory. A `CommandError` names file, row, column, value and rule;
     rows of one target and hour must stand together.
     """
-    words = (_TARGET, _CAMPAIGN, *fields)
+    words = (_TARGET, _CAMPAIGN, *fields_of_table(fields))
     required = (*words, _HOUR, _CELL, *SUMS)
 
     def choose(file: str, names: Sequence[str]) -> list[str]:

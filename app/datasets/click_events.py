@@ -31,7 +31,7 @@ from app.datasets.impressions import CAMPAIGN_RULE
 from app.datasets.options import Reading
 from app.datasets.parts import LogPart, errors_named
 from app.datasets.reading import LogReader
-from app.datasets.tables import LogColumn, LogRows, PartRows, require_columns
+from app.datasets.tables import BadRows, LogColumn, LogRows, PartRows, require_columns
 from app.errors import CommandError
 from pccem import Categorical
 
@@ -96,7 +96,13 @@ def _times_of(part: LogPart, time: str, reading: Reading) -> FileTimes:
             " a lake it is a timestamp or a number, written with statistics"
         )
     ends = pa.array([end for each in found for end in (each.min, each.max)], kind)
-    times = LogRows(PartRows(part.name), {time: ends}, reading=reading).column(time).times()
+    try:
+        times = LogRows(PartRows(part.name), {time: ends}, reading=reading).column(time).times()
+    except BadRows as bad:
+        raise CommandError(
+            f"{part.name}: its smallest or largest {bad.why}; by these hours are found, so that no"
+            " such row can be skipped"
+        ) from None
     return FileTimes(part, float(times.min()), float(times.max()))
 
 
@@ -195,7 +201,7 @@ class ClickEventReader:
 def _text(column: LogColumn, kind: Any) -> Any:
     """Every value as text; a number as it is written."""
     column.refuse_where(column.missing(), f"{column.name} must not be empty")
-    return pc.cast(column.plain().values, kind)
+    return pc.cast(column.as_written(), kind)
 
 
 def _feature(rows: LogRows, name: str) -> Any:

@@ -98,7 +98,8 @@ def read_click_log(
         fields = {name: rows.column(name).field() for name in named.fields}
         return _stream(rows, named, order), chosen(fields, order)
 
-    stream, fields = LogReader(where, choose, {}, (), reading or Reading()).whole(parse)
+    types = dict.fromkeys((named.campaign, *named.fields), pa.string())
+    stream, fields = LogReader(where, choose, types, (), reading or Reading()).whole(parse)
     known_until = _known_until(where)
     return ClickFile(stream, _last_time(stream) if known_until is None else known_until, fields)
 

@@ -95,8 +95,10 @@ class SideFile:
 
     def batches(self) -> Iterator[SideBatch]:
         """All rows in order; a `CommandError` names file, row, column, value and rule."""
-        words = (self.columns.campaign,)
-        reader = LogReader(self.path, self._choose, self.columns.types, words, self.reading)
+        words, types = (self.columns.campaign,), self.columns.types
+        if self.id is not None:
+            types = {**types, self.id: pa.string()}
+        reader = LogReader(self.path, self._choose, types, words, self.reading)
         for batch, _ in reader.parsed(self._batch):
             yield batch
 
@@ -133,7 +135,7 @@ class SideFile:
 
 def _hashed(ids: LogColumn) -> Hashes:
     ids.require_all(ID_RULE)
-    return hash_ids(pa.chunked_array([pc.cast(ids.values, pa.large_string())]))
+    return hash_ids(pa.chunked_array([pc.cast(ids.as_written(), pa.large_string())]))
 
 
 def _joined(parts: Sequence[Campaigns | None]) -> Campaigns | None:

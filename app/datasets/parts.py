@@ -84,6 +84,11 @@ class LogPart:
     url: str
     modified: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a text without a byte, as some leave it of an hour without events."""
+        return not self.size and self.format.kind != "parquet"
+
     @contextmanager
     def opened(self) -> Iterator[tuple[Any, Any]]:
         """The bytes of the file as they are, and what they unpack to."""

@@ -84,7 +84,8 @@ class LogReader:
         Batches of Parquet have up to `rows` rows, those of other files about `block_bytes` bytes.
         """
         places, first, before = PartRows(), 0, 0
-        parts = parts_of(self.where, self.reading.delimiter)
+        found = parts_of(self.where, self.reading.delimiter)
+        parts = [part for part in found if not part.is_empty] or found
         total = max(1, sum(part.size for part in parts))
         chosen: Sequence[str] | None = None
         for part in parts:

@@ -23,6 +23,8 @@ _PERCENT_RULE = "with --percent a score must be a number in [0, 100]"
 _TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
 _FIELD_RULE = f"the value of a field has {LONGEST_VALUE} bytes at most, and no U+001F"
 _SHOWN, _EXAMPLES = 64, 3
+_EXACT = 2.0**53
+"""Whole numbers below it are what they are as floats, too."""
 
 Numbers = NDArray[np.int64]
 
@@ -212,6 +214,16 @@ class LogColumn:
             missing = missing | np.asarray(pc.fill_null(pc.equal(self.values, ""), True))
         return missing
 
+    def as_written(self) -> Any:
+        """The values that names are made of: whole numbers where all are, for who writes ids of
+        which one is missing often makes floats of all."""
+        values = self.plain().values
+        if pa.types.is_floating(values.type):
+            exact = pc.less(pc.abs(values), _EXACT)
+            if pc.all(pc.and_(exact, pc.equal(pc.floor(values), values))).as_py():
+                return pc.cast(values, pa.int64())
+        return values
+
     def plain(self) -> "LogColumn":
         """The same values, each of them written out where the file has a dictionary."""
         if not pa.types.is_dictionary(self.values.type):
@@ -276,7 +288,7 @@ class LogColumn:
         """The same with the names in an Arrow array, of millions too."""
         self.refuse_where(np.asarray(pc.is_null(self.values, nan_is_null=True)), rule)
         try:
-            encoded = in_one(self.plain().values).dictionary_encode()
+            encoded = in_one(self.as_written()).dictionary_encode()
             names = pc.cast(encoded.dictionary, pa.string())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             kind = self.values.type

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from tempfile import TemporaryFile
@@ -19,6 +20,8 @@ from app.datasets.bin_tables import (
 )
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
+from app.datasets.parts import shown
+from app.errors import CommandError
 from app.lake.tasks import LakePartition, PartitionTask, reaching_output, reading_settings
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
@@ -60,16 +63,25 @@ def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     was skipped. A `CommandError` names file, row, column, value and rule."""
     given, (url,) = BinsSettings.of(task.settings), task.urls["impressions"]
     fields, cells, rows = given.columns.fields, EventCells(), 0
-    for events, _ in event_batches(url, given.columns, given.reading, may_be_empty=True):
-        cells.add(_with_fields(events, fields))
-        rows += len(events)
-    tables = (
-        TargetBins(given.target, hour, BinRows.of_table(table, fields))
-        for hour, table in cells.by_hour()
-    )
-    with BytesIO() as file:
+    with BytesIO() as file, _sums_named(shown(url)):
+        for events, _ in event_batches(url, given.columns, given.reading, may_be_empty=True):
+            cells.add(_with_fields(events, fields))
+            rows += len(events)
+        tables = (
+            TargetBins(given.target, hour, BinRows.of_table(table, fields))
+            for hour, table in cells.by_hour()
+        )
         write_bins(file, tables, fields)
         return file.getvalue(), {"rows": rows, "notes": given.reading.skipped.notes()}
+
+
+@contextmanager
+def _sums_named(what: str) -> Iterator[None]:
+    """Inside, a sum that bins cannot hold is a `CommandError` that says of what."""
+    try:
+        yield
+    except (ValueError, OverflowError) as error:
+        raise CommandError(f"{what}: {error}") from error
 
 
 def _with_fields(events: EventTable, fields: Sequence[str]) -> EventTable:
@@ -105,7 +117,9 @@ class MergedBins:
             for result, group in places[target, hour]:
                 with folder.opened(result) as file:
                     parts.append(bins_of_group(file, group, self.fields).rows.table(self.fields))
-            yield TargetBins(target, hour, BinRows.of_table(BinsTable.merge(parts), self.fields))
+            with _sums_named(f"target {target}, hour {hour}"):
+                merged = BinsTable.merge(parts)
+            yield TargetBins(target, hour, BinRows.of_table(merged, self.fields))
 
     def write(self, name: str) -> str:
         """Write all of them into one file of the output; returns the digest of the bins by

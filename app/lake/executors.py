@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from hashlib import sha256
 from multiprocessing import active_children, get_context
 from typing import Any, Final
 
@@ -115,7 +116,9 @@ def _on_workers(distributed: Any, client: Any, waiting: list[PartitionTask]) -> 
 
 
 def _submitted(client: Any, task: PartitionTask) -> Any:
-    return client.submit(run_task, task.spec(), key=f"sirocco-{task.result}", retries=_RETRIES)
+    # Two jobs may make the same result for different outputs.
+    key = f"sirocco-{sha256(task.spec().encode()).hexdigest()}"
+    return client.submit(run_task, task.spec(), key=key, retries=_RETRIES)
 
 
 _USER = 10001
@@ -137,9 +140,12 @@ class PodOptions:
     parallelism: int
 
 
-def indexed_job(arguments: Sequence[str], options: PodOptions) -> dict[str, Any]:
-    """The manifest of a Job, whose pods run `sirocco` with these arguments and with which of how
-    many they are. A pod that is killed is begun again, and does not do what is done."""
+def indexed_job(
+    arguments: Sequence[str], options: PodOptions, variables: Mapping[str, str]
+) -> dict[str, Any]:
+    """The manifest of a Job, whose pods run `sirocco` with these arguments, under these environment
+    variables, and with which of how many they are. A pod that is killed is begun again, and does
+    not do what is done."""
     index = ["--index", "$(JOB_COMPLETION_INDEX)", "--of", str(options.pods)]
     labels = {
         "app.kubernetes.io/name": "sirocco",
@@ -160,6 +166,7 @@ def indexed_job(arguments: Sequence[str], options: PodOptions) -> dict[str, Any]
             "limits": {"memory": options.memory},
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "env": [{"name": name, "value": value} for name, value in variables.items()],
         **_environment(options.secret),
     }
     return {

@@ -34,7 +34,7 @@ from calibrators.fields.bin_rows import BinRows
 from pccem import DelayDistribution, PostClickModel, unseal
 
 _SCHEMA_VERSION: Final = 1
-_DECIDING: Final = (
+DECIDING: Final = (
     "post_click_minutes", "window_hours", "click_log_days", "labels",
     "drift_correction", "training_days", "training_clicks", "min_training_clicks",
     "min_training_conversions",
@@ -122,7 +122,7 @@ class DelayedJob:
         return [self._task("labels", **own, span=span, hours=found) for span, found in tasks]
 
     def _task(self, kind: str, **own: Any) -> PartitionTask:
-        given = {name: getattr(self.settings, name) for name in _DECIDING}
+        given = {name: getattr(self.settings, name) for name in DECIDING}
         given["attribution_hours"] = {self.lake.target: round(self._window / SECONDS_PER_HOUR)}
         own |= {"target": self.lake.target, "as_of": self.as_of, "settings": given}
         return PartitionTask.of(kind, {}, [], self.output, own)
@@ -184,7 +184,10 @@ def made_labels(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
 def _settings_of(task: PartitionTask) -> Settings:
     own: Mapping[str, Any] = task.settings["settings"]
     target = task.settings["target"]
-    return Settings(**own, targets=("click",), products={}, delayed_targets=(target,))
+    others: dict[str, Any] = {"products": {}, "target_calibrators": {}}
+    # What else the environment has must not contradict the one target.
+    others["targets"] = ("click" if target != "click" else "impression",)
+    return Settings(**own, **others, delayed_targets=(target,))
 
 
 def _log_of(task: PartitionTask) -> ClickReader:

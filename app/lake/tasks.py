@@ -58,6 +58,7 @@ def partitions_of(source: str, delimiter: str | None = None) -> list[LakePartiti
     return [
         LakePartition(part.url, shown(part.url), part.size, part.modified)
         for part in parts_of(source, delimiter)
+        if not part.is_empty
     ]
 
 

@@ -71,10 +71,11 @@ class BinRows:
         for name, column in zip(SUMS, self.sums, strict=True):
             yield BrokenRows(name, (column < 0) | (column > LIMIT), SUM_RULE)
         lower, upper = GRID.edges(np.where(outside, 0, self.cells))
-        count, score_sum, _ = self.sums.astype(np.float64)
+        count, score_sum, positives = self.sums.astype(np.float64)
         slack = 1.0 + _SLACK * count
         low, high = score_sum < lower * count - slack, score_sum > upper * count + slack
         yield BrokenRows("score_sum", low | high, _MEAN_RULE)
+        yield BrokenRows("positives", positives > count + slack, "positives are at most the count")
 
     def joined(self, fields: Sequence[str]) -> FieldColumn:
         """Campaigns joined to their values of these fields, in this order, by the separator."""

@@ -21,7 +21,7 @@ from evaluation.fields.multicalibration import (
     kuiper_chance,
     multicalibration,
 )
-from evaluation.fields.segments import SegmentLimits, ValueColumn, numeric_field
+from evaluation.fields.segments import SegmentLimits, ValueColumn
 
 __all__ = [
     "FieldErrors",
@@ -38,5 +38,4 @@ __all__ = [
     "kuiper_chance",
     "mf_rce",
     "multicalibration",
-    "numeric_field",
 ]

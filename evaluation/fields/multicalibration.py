@@ -231,7 +231,7 @@ def multicalibration(
 ) -> Multicalibration:
     """The worst cumulative calibration error over segments of fields and of their pairs.
 
-    fields : (n,) values of each field: any hashable keys, or columns, such as `numeric_field`s.
+    fields : (n,) values of each field: any hashable keys, or columns.
     limits : which segments there are; those of fields and pairs unless given.
     ties : rows of one probability stand together, so that their order is of no effect, or "apart"
         in the order that an unstable sort leaves them in, as in mcgrad.

@@ -10,9 +10,9 @@ from itertools import combinations
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from calibrators.samples import Floats, Integers, as_vector, check_equal_lengths
+from calibrators.samples import Floats, Integers, check_equal_lengths
 from evaluation.metrics.predictions import Mask, encode_campaigns
 
 MISSING: Final = "(none)"
@@ -54,33 +54,6 @@ def _keyed(values: FieldValues) -> FieldValues:
         return values
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     return [None if value != value else value for value in listed]
-
-
-def numeric_field(values: ArrayLike, most: int) -> ValueColumn:
-    """A number of each row, (n,), as a field of at most so many ranges with about as many rows.
-
-    Numbers with no more distinct values than that stay as they are; NaN is a value of its own.
-    Ranges lie between quantiles, the upper end inside.
-
-    Source: the numerical columns of mcgrad, see `multicalibration`.
-
-    >>> numeric_field([1.0, 2.0, 3.0, 4.0, float("nan")], 2).names
-    ('1 to 2.5', '2.5 to 4', '(none)')
-    """
-    if most < 1:
-        raise ValueError(f"most = {most}: must be at least 1")
-    numbers = as_vector("values", values)
-    known = numbers[~np.isnan(numbers)]
-    distinct = np.unique(known)
-    if len(distinct) <= most:
-        names = [f"{value:.6g}" for value in distinct.tolist()]
-        codes = np.searchsorted(distinct, numbers)
-    else:
-        edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, most + 1)))
-        ends = zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True)
-        names = [f"{low:.6g} to {high:.6g}" for low, high in ends]
-        codes = np.searchsorted(edges[1:-1], numbers)
-    return ValueColumn((*names, MISSING), np.where(np.isnan(numbers), len(names), codes))
 
 
 def check_fields(

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.command == "kills":
         plan = Plan(given.kills, given.seed, given.events, given.pause, seconds=60 * given.minutes)
-        return _kill(plan, given.json)
+        return _kill(replace(plan, standby=given.standby), given.json)
     if given.table:
         _say(as_markdown())
         return 0
@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     kills.add_argument("--pause", type=float, default=1.0, help="seconds between kills, on average")
     kills.add_argument("--minutes", type=float, default=inf, help="stop killing after so many")
     kills.add_argument("--seed", type=int, default=0)
+    kills.add_argument("--standby", action="store_true", help="two workers, one of which waits")
     for command in (matrix, kills):
         command.add_argument("--json", action="store_true", help="print JSON")
     return parser

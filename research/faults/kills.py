@@ -25,7 +25,7 @@ from app.click_log import ClickLog
 from app.storage import BinsStore, keys, open_redis
 from app.storage.clicks import OpenClicks
 from research.faults.acknowledged import DELAYED, SECONDS_BACK, TARGET, Acknowledged, Batch
-from research.faults.service import PROCESSES, Service, seconds_of_life
+from research.faults.service import PROCESSES, STANDBY, Service, seconds_of_life
 
 _HOUR: Final = 3600
 _YOUNG_SECONDS: Final = 2.0
@@ -48,7 +48,8 @@ ENVIRONMENT: Final = {
 @dataclass(frozen=True, slots=True)
 class Plan:
     """`kills` of processes, or as many as there are in `seconds`; on average `pause` seconds apart,
-    at least `events` between two kills on average over the run."""
+    at least `events` between two kills on average over the run. With a `standby` there are two
+    workers."""
 
     kills: int
     seed: int
@@ -56,6 +57,7 @@ class Plan:
     pause: float = 1.0
     clients: int = 3
     seconds: float = inf
+    standby: bool = False
 
 
 @dataclass(slots=True)
@@ -84,7 +86,7 @@ class Outcome:
 
 def run(plan: Plan, folder: Path, port: int, tell: Callable[[int], None]) -> Outcome:
     """Kill, and count what is there in the end; `tell` is given the number of kills so far."""
-    service = Service(folder, port, ENVIRONMENT)
+    service = Service(folder, port, ENVIRONMENT, plan.standby)
     acknowledged, calibrations, outcome = Acknowledged(), Calibrations(service.url), Outcome()
     began = time.monotonic()
     service.start()
@@ -108,6 +110,7 @@ def _kills(
 ) -> Iterator[tuple[str, str]]:
     """Kill, and give who it was and whether it was starting or running."""
     random, end = Random(plan.seed), time.monotonic() + plan.seconds
+    processes = (*PROCESSES, STANDBY) if plan.standby else PROCESSES
     for number in range(1, plan.kills + 1):
         if time.monotonic() > end:
             return
@@ -115,7 +118,7 @@ def _kills(
         if random.random() < 1 / 2:
             _wait_until(partial(_flow, service, acknowledged, number * plan.events), "events flow")
         time.sleep(random.expovariate(1 / plan.pause))
-        name = random.choice(PROCESSES)
+        name = random.choice(processes)
         process = _victim(service, name)
         age = seconds_of_life(process)
         service.kill(name, process)

@@ -16,6 +16,7 @@ import httpx
 from app.storage.redis.server import socket_url
 
 UP: Final = "up"
+STANDBY: Final = "standby"
 _NAMES: Final = ("redis-server", "worker", "serve")
 PROCESSES: Final = (UP, *_NAMES)
 _END_SECONDS: Final = 60.0
@@ -27,16 +28,19 @@ _START_FIELD: Final = 19
 class Service:
     """A running `sirocco up` on a port of its own; it is started again when it was killed itself.
 
-    `environment` is added to that of this process; `folder` holds its data and its output.
+    `environment` is added to that of this process; `folder` holds its data and its output. With a
+    standby a second worker runs beside it, whose data are the same.
     """
 
     folder: Path
     port: int
     environment: Mapping[str, str]
+    standby: bool = False
     ended: list[str] = field(default_factory=list)
     """What `sirocco up` said each time that it ended by itself; it is started again then, as a
     service manager does."""
     _process: subprocess.Popen[bytes] | None = None
+    _second: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -55,10 +59,13 @@ class Service:
 
     def start(self) -> None:
         """Start `sirocco up`; returns at once."""
-        command = [sys.executable, "-P", "-m", "app.cli", "up", "--json", "--port", str(self.port)]
-        with (self.folder / "up.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, "--data-dir", str(self.folder / "data")],
+        self._process = self._started("up", "--json", "--port", str(self.port))
+
+    def _started(self, command: str, *options: str) -> subprocess.Popen[bytes]:
+        with (self.folder / f"{command}.log").open("ab") as log:
+            data = ("--data-dir", str(self.folder / "data"))
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "app.cli", command, *options, *data],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self.environment},
@@ -67,9 +74,10 @@ class Service:
 
     def stop(self) -> None:
         """End it in order."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(_END_SECONDS)
+        for process in (self._second, self._process):
+            if process is not None and process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                process.wait(_END_SECONDS)
 
     def processes(self) -> dict[str, int]:
         """Process ids by name, of those that run."""
@@ -80,10 +88,15 @@ class Service:
         found = {UP: self._process.pid} if self._process.poll() is None else {}
         for child in _children(self._process.pid):
             found.update({name: child for name in _NAMES if name in _words(child)})
+        if self.standby and (self.folder / "data" / "redis.address").exists():
+            if self._second is None or self._second.poll() is not None:
+                self._second = self._started("worker", "--redis-url", self.redis_url)
+            found[STANDBY] = self._second.pid
         return found
 
     def kill(self, name: str, process: int) -> None:
-        """kill -9; `sirocco up` itself is started again, the others are started again by it."""
+        """kill -9; `sirocco up` itself is started again, and starts the others again but for the
+        standby, which `processes` does."""
         try:
             os.kill(process, signal.SIGKILL)
         except ProcessLookupError:

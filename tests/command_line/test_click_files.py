@@ -89,6 +89,18 @@ def test_other_columns_and_kinds_of_time(tmp_path: Path) -> None:
     assert set(stream.clicks.features.columns) == {"behaviour.page_views", "feature.device"}
 
 
+def test_campaigns_of_a_text_are_texts(tmp_path: Path) -> None:
+    """However much they look like numbers."""
+    names = ["001", "1", "1.10", "true", "12345678901234567890"]
+    rows = "".join(f"{TIME},{name},0.5,,{name}\n" for name in names)
+    (tmp_path / "c.csv").write_text(f"time,campaign,score,converted_at,device\n{rows}")
+
+    found = read_click_log(tmp_path / "c.csv", ClickColumns(fields=("device",)))
+
+    assert sorted(found.stream.clicks.campaigns) == sorted(names)
+    assert {*found.fields["device"].names} - {""} == {*names}
+
+
 def test_nothing_may_have_happened(tmp_path: Path) -> None:
     """No conversion and no behaviour in the whole log."""
     nothing = [None, None]

@@ -85,13 +85,16 @@ def test_a_share_is_made_and_the_rest_later(called, log):
 
 
 def test_a_job_of_kubernetes_has_the_command(called, log):
+    given = {"SIROCCO_POST_CLICK_MINUTES": "7", "SIROCCO_SIGNING_KEY": "k" * 32}
     run = called(
         "lake", "bins", log, "--executor", "kubernetes", "--output", "s3://b/lake",
-        "--image", "sirocco:1", "--pods", 3,
+        "--image", "sirocco:1", "--pods", 3, **given,
     )  # fmt: skip
     job = json.loads(run.stdout)
-    arguments = job["spec"]["template"]["spec"]["containers"][0]["args"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    arguments = container["args"]
 
+    assert container["env"] == [{"name": "SIROCCO_POST_CLICK_MINUTES", "value": "7"}]
     assert job["spec"]["completions"] == 3
     assert "--executor" not in arguments
     assert arguments[-4:] == ["--index", "$(JOB_COMPLETION_INDEX)", "--of", "3"]
@@ -158,6 +161,7 @@ def test_tables_of_any_format_are_loaded(called, tmp_path, service, suffix):
         ("490000,click,a,2213,-3,0,0", "count = -3; a sum is a whole number of billionths"),
         ("49,click,a,2213,3000000000,30200000,0", "hour = 49; an hour is floor(epoch seconds"),
         ("490000,click,,2213,3000000000,30200000,0", "campaign = ''; a campaign must have a name"),
+        ("490000,click,a,2213,3000000000,30200000,4000000000", "positives = 4000000000; positives"),
     ],
 )
 def test_a_bad_row_is_named(called, tmp_path, line, message):
@@ -177,6 +181,39 @@ def test_a_table_names_the_columns_that_it_lacks(called, tmp_path):
     assert run.returncode == 2
     columns = "target, campaign, device, hour, cell, count, score_sum, positives"
     assert f"has no column 'device'; a table of bins has {columns}" in run.stderr
+
+
+def test_a_field_cannot_be_called_as_the_table_itself_calls_a_column(called, log):
+    for command in (("bins", "load", "x.csv"), ("lake", "bins", log, "--output", "lake")):
+        run = called(*command, "--fields", "device,cell")
+
+        assert run.returncode == 2
+        assert "--fields cell: a table of bins has a column of this name" in run.stderr
+
+
+def test_a_table_counts_once_however_its_folder_is_named(called, tmp_path, service):
+    row = f"{NOW - 1},click,a,2213,3000000000,30200000,0"
+    (tmp_path / "sums").mkdir()
+    head = "hour,target,campaign,cell,count,score_sum,positives"
+    (tmp_path / "sums/a.csv").write_text(f"{head}\n{row}\n")
+
+    runs = [
+        called("bins", "load", place, "--url", service.url, "--json")
+        for place in ("sums/a.csv", "sums/*.csv", "sums", "./sums/")
+    ]
+
+    assert [json.loads(run.stdout).get("loaded", 0) for run in runs] == [1, 0, 0, 0]
+
+
+def test_a_target_whose_name_is_a_path_gets_no_file(called, tmp_path):
+    row = f"{NOW - 1},../../esc,a,2213,3000000000,30200000,0"
+    head = "hour,target,campaign,cell,count,score_sum,positives"
+    (tmp_path / "sums.csv").write_text(f"{head}\n{row}\n")
+    run = called("lake", "maps", "sums.csv", "--output", "out/maps")
+
+    assert run.returncode == 2
+    assert "target '../../esc'" in run.stderr
+    assert [*tmp_path.rglob("*.atlas")] == []
 
 
 def test_rows_of_an_hour_stand_together(called, tmp_path, service):

@@ -192,7 +192,6 @@ STUDIES = {
     "metric_accuracy",
     "mf_rce",
     "multicalibration",
-    "numeric_field",
     "paired_bootstrap",
     "quantile_rates",
     "search_experiment",

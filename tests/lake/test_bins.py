@@ -144,6 +144,36 @@ def _nothing() -> None:
     """Of a child."""
 
 
+def test_a_text_without_a_byte_is_an_hour_without_events(tmp_path):
+    head = "time,campaign,score,outcome\n"
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/0.csv").write_text("")
+    (tmp_path / "log/1.csv").write_text(f"{head}1767225600,a,0.5,1\n")
+    tasks = tasks_of(tmp_path / "log", tmp_path / "out")
+    list(run_here(tasks))
+
+    assert len(tasks) == 1
+    assert digest_of(tasks) == expected(tmp_path / "log")
+
+
+@pytest.mark.parametrize(("weights", "files"), [([1e11], 1), ([5e9, 5e9], 1), ([5e9], 2)])
+def test_more_than_bins_can_hold_is_an_error(tmp_path, weights, files):
+    (tmp_path / "log").mkdir()
+    rows = "".join(f"1767225600,a,0.5,1,{weight}\n" for weight in weights)
+    for file in range(files):
+        text = f"time,campaign,score,outcome,w\n{rows}"
+        (tmp_path / f"log/{file}.csv").write_text(text)
+    weighted = replace(SETTINGS, columns=LogColumns(weights="w"))
+
+    with pytest.raises(CommandError, match=r"9\.2e9"):
+        digest_of([*_made(tasks_of(tmp_path / "log", tmp_path / "out", weighted))])
+
+
+def _made(tasks):
+    list(run_here(tasks))
+    return tasks
+
+
 def test_an_empty_part_has_no_bins(log, tmp_path):
     before = expected(log)
     pyarrow.parquet.write_table(impressions(0, 1), log / "part-9.parquet")

@@ -6,20 +6,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from app.click_log import ClickLog
 from app.datasets.bin_tables import BinsDigest, read_bins
-from app.datasets.click_events import ClickEventColumns, file_times
+from app.datasets.click_events import ClickEventColumns, ClickEventReader, file_times
 from app.datasets.options import Reading
 from app.datasets.parts import parts_of
 from app.errors import CommandError
 from app.lake.bins import MergedBins
 from app.lake.clicks import ClickLake
 from app.lake.executors import run_here, run_in_processes, run_on_dask
-from app.lake.labels import DelayedJob, ModelFile, kept_training, training_digest
+from app.lake.labels import (
+    DelayedJob,
+    ModelFile,
+    _settings_of,
+    kept_training,
+    training_digest,
+)
 from app.lake.tasks import not_done
 from app.storage import EventLog, Lease, Versions, open_async_redis
 from app.storage.clicks import OpenClicks
@@ -225,12 +232,44 @@ def test_bad_rows_are_named(world, settings, tmp_path, log, column, value, said)
         list(run_here(job.lake.tasks(*[(MIDNIGHT, MIDNIGHT + DAY)] * 2, job.output).all))
 
 
+def test_ids_that_one_tool_wrote_as_floats_are_those_that_another_wrote_as_whole_numbers(tmp_path):
+    """As pandas does where one was missing."""
+    ids, hour = [10**10 + place for place in range(4)], (MIDNIGHT, MIDNIGHT + DAY)
+    columns = {"click_id": ids, "time": [MIDNIGHT + 60.0] * 4, "campaign": [7.0, 7.5, 7.0, 7.0]}
+    (tmp_path / "clicks").mkdir()
+    table = pa.table({**columns, "score": [0.5] * 4})
+    pyarrow.parquet.write_table(table, tmp_path / "clicks/0.parquet")
+    converted = pa.table({"click_id": [float(one) for one in ids], "time": [MIDNIGHT + 90.0] * 4})
+    pyarrow.parquet.write_table(converted, tmp_path / "clicks/1.parquet")
+    reader = ClickEventReader(TARGET, ClickEventColumns(), Reading(), hour)
+
+    (clicks,) = reader.clicks([str(tmp_path / "clicks/0.parquet")])
+    (conversions,) = reader.conversions([str(tmp_path / "clicks/1.parquet")])
+
+    assert clicks["click_id"].to_pylist() == conversions["click_id"].to_pylist()
+    assert clicks["click_id"].to_pylist() == [str(one) for one in ids]
+    assert clicks["campaign"].to_pylist() == ["7", "7.5", "7", "7"]
+
+
+def test_settings_of_other_targets_do_not_stop_a_job(offline, monkeypatch):
+    monkeypatch.setenv("SIROCCO_TARGET_CALIBRATORS", "purchase=sir")
+    monkeypatch.setenv("SIROCCO_TARGETS", "view")
+    task = offline[0].training(offline[0].training_hours())
+
+    own = _settings_of(task)
+
+    assert (own.delayed_targets, own.target_calibrators) == ((TARGET,), {})
+    of_click = {**task.settings["settings"], "attribution_hours": {}}
+    other = {**task.settings, "settings": of_click, "target": "click"}
+    assert _settings_of(msgspec.structs.replace(task, settings=other)).targets == ("impression",)
+
+
 @pytest.mark.parametrize(
     ("times", "options", "said"),
     [
         ([float(MIDNIGHT)], {"write_statistics": False}, "has no smallest and largest value"),
         (["2026-03-01T00:00:00Z"], {}, "it is a timestamp or a number"),
-        ([1.0], {}, "the year must be from 2000"),
+        ([1.0], {}, "its smallest or largest time is wrong: the year must be from 2000"),
     ],
 )
 def test_times_that_nothing_tells_are_an_error(settings, tmp_path, times, options, said):

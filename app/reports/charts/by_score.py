@@ -63,12 +63,9 @@ _CAPTION: Final = (
 _WHISKERS: Final = " A whisker is the range that chance explains."
 
 
-def reliability_chart(
-    series: Mapping[str, ReliabilityDiagram],
-    title: str = "Predicted and observed",
-    caption: str = "",
-) -> Chart:
+def reliability_chart(series: Mapping[str, ReliabilityDiagram]) -> Chart:
     """Diagrams by the name of their predictions, on logarithmic axes."""
+    title = "Predicted and observed"
     rates = [diagram.rates for diagram in series.values()]
     scale = _scale(series)
     numbers = style_numbers(series)
@@ -84,7 +81,7 @@ def reliability_chart(
         x = np.clip(x, scale.low, scale.high)
         return point_values(axes, x, np.concatenate(rates), texts_of(table))
 
-    how = caption or _CAPTION + (_WHISKERS if whiskers else "")
+    how = _CAPTION + (_WHISKERS if whiskers else "")
     svg, said = drawn(_HEIGHT, title, rates, paint)
     how += edge_note(scale, rates)
     return Chart(title, how, svg, table, list(numbers.items()), said)
@@ -156,14 +153,13 @@ _CAPTION_QUANTILES: Final = (
 Series = Mapping[str, ScoreQuantiles]
 
 
-def quantile_chart(
-    series: Series, title: str = "Error from low scores to high", caption: str = ""
-) -> Chart:
+def quantile_chart(series: Series) -> Chart:
     """Score quantiles by the name of their predictions: the error, and the share of the loss."""
     ratios = {name: 1.0 + found.prediction_errors for name, found in series.items()}
     scale = _scale_quantiles(ratios.values(), series)
-    how = caption or _CAPTION_QUANTILES + (_WHISKERS if len(series) <= _MOST_WHISKERS else "")
+    how = _CAPTION_QUANTILES + (_WHISKERS if len(series) <= _MOST_WHISKERS else "")
     how += edge_note(scale, ratios.values())
+    title = "Error from low scores to high"
     svg, said = _drawn(series, title, scale)
     numbers = list(style_numbers(series).items())
     return Chart(title, how, svg, _table_quantiles(series), numbers, said)

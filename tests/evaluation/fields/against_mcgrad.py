@@ -8,8 +8,26 @@ in `test_multicalibration.py`, so that the tests need neither.
 
 import sys
 
-from evaluation.fields import SegmentLimits, multicalibration, numeric_field
+import numpy as np
+
+from evaluation.fields import SegmentLimits, multicalibration
+from evaluation.fields.segments import MISSING, ValueColumn
 from tests.evaluation.fields.field_logs import field_log
+
+
+def numeric_field(numbers, most):
+    """A number of each row, (n,), as a field of at most so many ranges with about as many rows, as
+    mcgrad cuts its numerical columns; fewer numbers than that stay as they are, NaN is by itself.
+    """
+    known = numbers[~np.isnan(numbers)]
+    distinct = np.unique(known)
+    if len(distinct) <= most:
+        names, codes = map(str, distinct.tolist()), np.searchsorted(distinct, numbers)
+    else:
+        edges = np.unique(np.quantile(known, np.linspace(0.0, 1.0, most + 1)))
+        names, codes = map(str, edges[:-1].tolist()), np.searchsorted(edges[1:-1], numbers)
+    names = (*names, MISSING)
+    return ValueColumn(names, np.where(np.isnan(numbers), len(names) - 1, codes))
 
 
 def as_mcgrad(digits, weighted, values):

@@ -10,6 +10,7 @@ import pytest
 from research.faults.__main__ import main
 from research.faults.acknowledged import CAMPAIGNS, EVENTS_OF_A_BATCH, Acknowledged, Batch
 from research.faults.matrix import ROWS, as_markdown
+from research.faults.service import PROCESSES, STANDBY
 
 TESTS = Path(__file__).parents[2]
 
@@ -75,10 +76,12 @@ def test_what_was_acknowledged_adds_up_by_hour() -> None:
 def test_fifty_kills_at_any_moment_lose_and_double_nothing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code = main(["kills", "--kills", "50", "--events", "2000", "--pause", "0.6", "--json"])
+    plan = ["--kills", "50", "--events", "2000", "--pause", "0.6", "--standby"]
+    code = main(["kills", *plan, "--json"])
 
     found = orjson.loads(capsys.readouterr().out)
     assert (code, found["lost"], found["doubled"], found["amiss"]) == (0, 0, 0, [])
     assert sum(found["kills"].values()) == 50
+    assert {kind.split()[0] for kind in found["kills"]} == {*PROCESSES, STANDBY}
     assert found["events"] >= 50 * 1000
     assert found["answers"] > 0
