@@ -63,13 +63,16 @@ def _load(
     parts = [(part, _folder_of(table)) for table in tables for part in parts_of(table)]
     if partition is not None and len(parts) > 1:
         raise CommandError(f"--partition names one file, and there are {len(parts)}")
+    # However the folder was named, its files are what they were.
+    called = [partition or part.name.removeprefix(folder) for part, folder in parts]
+    for name, files in Counter(called).items():
+        if files > 1:
+            raise CommandError(f"{files} files are called {name}: load each with its --partition")
     counts: Counter[str] = Counter()
     with service_at(url, api_key) as client:
-        for part, folder in parts:
-            # However the folder was named, its files are what they were.
-            name = (source, partition or part.name.removeprefix(folder))
+        for (part, _), name in zip(parts, called, strict=True):
             found = read_bins(part.url, names)
-            counts.update(loaded_bins(client, found, name, shown_if=not json))
+            counts.update(loaded_bins(client, found, (source, name), shown_if=not json))
     if json:
         print_json(counts)
         return

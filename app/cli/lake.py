@@ -117,7 +117,8 @@ class LakeRun:
         from app.lake.labels import DECIDING
         from app.settings import variable_of
 
-        deciding = map(variable_of, ("delayed_targets", "attribution_hours", *DECIDING))
+        hours = ("history_hours", "calibrator", "target_calibrators")
+        deciding = map(variable_of, ("delayed_targets", "attribution_hours", *hours, *DECIDING))
         pods, arguments = self._pods, _arguments_of_pods()
         if any(_PASSWORD(each) for each in arguments):
             raise CommandError(
@@ -181,7 +182,7 @@ class LakeRun:
 
 
 _TOGETHER: Final = "goes with the command that adds up what pods have made"
-_PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@").search
+_PASSWORD: Final = re.compile(r"://[^@]*:[^@]*@").search
 
 
 def _arguments_of_pods() -> list[str]:
@@ -254,7 +255,8 @@ def _bins(
     found["cpu_seconds"] = round(runner.cpu_seconds, 3)
     lines = [f"{counts['made']} of {len(tasks)} partitions summed; digest {digest}"]
     if load:
-        place = source if "://" in source or source.startswith(ICEBERG) else os.path.abspath(source)
+        elsewhere = "://" in source or source.startswith(ICEBERG)
+        place = source.rstrip("/") if elsewhere else os.path.abspath(source)
         with service_at(url, api_key) as client:
             loaded = loaded_bins(client, merged, ("lake", shown(place)), shown_if=not run.json)
         found["load"] = loaded

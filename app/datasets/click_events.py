@@ -201,7 +201,13 @@ class ClickEventReader:
 def _text(column: LogColumn, kind: Any) -> Any:
     """Every value as text; a number as it is written."""
     column.refuse_where(column.missing(), f"{column.name} must not be empty")
-    return pc.cast(column.as_written(), kind)
+    try:
+        return pc.cast(column.as_written(), kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        kind = column.values.type
+        raise CommandError(
+            f"{column.file}: column {column.name!r} holds {kind}, not texts or numbers"
+        ) from error
 
 
 def _feature(rows: LogRows, name: str) -> Any:

@@ -176,7 +176,7 @@ def _json_names(part: LogPart) -> list[str]:
     for line in lines:
         try:
             names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             # Reading the rows says which it is.
             continue
     return [*names]
@@ -196,7 +196,7 @@ def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
             continue
         try:
             held.append(decoder.decode(line))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             _refuse_line(part, wanted, number, error)
         waiting += len(line)
         if waiting >= size:
@@ -224,7 +224,14 @@ def _array(values: list[Any]) -> Any:
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
+        return pa.array([None if value is None else _word(value) for value in values])
+
+
+def _word(value: Any) -> str:
+    """A value as text, as another batch of the same values has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _lines(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:

@@ -180,6 +180,9 @@ def _joined(pieces: Sequence[Any]) -> Any:
     if kinds:
         plain = all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in {kind, *kinds})
         kind = pa.float64() if plain else pa.string()
-    pieces = [piece if piece.type == kind else pc.cast(piece, kind) for piece in pieces]
+    try:
+        pieces = [piece if piece.type == kind else pc.cast(piece, kind) for piece in pieces]
+    except pa.ArrowInvalid as error:
+        raise CommandError(f"a column is of other numbers in other parts: {error}") from error
     chunks = (piece.chunks if isinstance(piece, pa.ChunkedArray) else [piece] for piece in pieces)
     return pa.chunked_array([chunk for each in chunks for chunk in each], type=kind)

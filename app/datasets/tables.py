@@ -24,7 +24,7 @@ _TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seco
 _FIELD_RULE = f"the value of a field has {LONGEST_VALUE} bytes at most, and no U+001F"
 _SHOWN, _EXAMPLES = 64, 3
 _EXACT = 2.0**53
-"""Whole numbers below it are what they are as floats, too."""
+_EXACT_RULE = "floats do not tell whole numbers from 2^53 on apart: write a text, or int64"
 
 Numbers = NDArray[np.int64]
 
@@ -218,11 +218,12 @@ class LogColumn:
         """The values that names are made of: whole numbers where all are, for who writes ids of
         which one is missing often makes floats of all."""
         values = self.plain().values
-        if pa.types.is_floating(values.type):
-            exact = pc.less(pc.abs(values), _EXACT)
-            if pc.all(pc.and_(exact, pc.equal(pc.floor(values), values))).as_py():
-                return pc.cast(values, pa.int64())
-        return values
+        if not pa.types.is_floating(values.type):
+            return values
+        if not pc.all(pc.equal(pc.floor(values), values)).as_py():
+            return values
+        self.refuse_where(np.asarray(pc.greater_equal(pc.abs(values), _EXACT)), _EXACT_RULE)
+        return pc.cast(values, pa.int64())
 
     def plain(self) -> "LogColumn":
         """The same values, each of them written out where the file has a dictionary."""

@@ -20,7 +20,7 @@ from app.datasets.bin_tables import (
 )
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
-from app.datasets.parts import shown
+from app.datasets.parts import errors_named, shown
 from app.errors import CommandError
 from app.lake.tasks import LakePartition, PartitionTask, reaching_output, reading_settings
 from calibrators.bins.table import BinsTable
@@ -76,6 +76,12 @@ def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
 
 
 @contextmanager
+def _result(folder: Folder, path: str) -> Iterator[Any]:
+    with errors_named(f"{path} in --output, which may be deleted"), folder.opened(path) as file:
+        yield file
+
+
+@contextmanager
 def _sums_named(what: str) -> Iterator[None]:
     """Inside, a sum that bins cannot hold is a `CommandError` that says of what."""
     try:
@@ -115,7 +121,7 @@ class MergedBins:
         for target, hour in sorted(places):
             parts = []
             for result, group in places[target, hour]:
-                with folder.opened(result) as file:
+                with _result(folder, result) as file:
                     parts.append(bins_of_group(file, group, self.fields).rows.table(self.fields))
             with _sums_named(f"target {target}, hour {hour}"):
                 merged = BinsTable.merge(parts)
@@ -142,7 +148,7 @@ class MergedBins:
         folder = Folder.open(self.output)
         places: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for result in sorted(self.results):
-            with folder.opened(result) as file:
+            with _result(folder, result) as file:
                 for group, place in enumerate(hours_of(file)):
                     places[place].append((result, group))
         return places

@@ -133,16 +133,19 @@ def _frame(axes: "Axes", low: float, high: float) -> None:
 
 def _draw_campaigns(axes: "Axes", campaigns: Sequence[str], ratios: Mapping[str, Floats]) -> None:
     places = np.arange(len(campaigns))
-    ends = [*ratios.values()]
+    every = np.concatenate([*ratios.values()])
+    known = np.log(every[(every > 0.0) & np.isfinite(every)])
+    reach = max(1.5, 1.15 * float(np.exp(np.abs(known).max(initial=0.0))))
+    # None is so far off that an axis of odds could not show it: 0 stands at its end.
+    ends = [np.clip(values, 1 / reach, reach) for values in ratios.values()]
     axes.hlines(places, ends[0], ends[-1], color=FAINT, linewidth=1.5, zorder=1)
-    for colour, (name, values) in zip(COLOURS, ratios.items(), strict=False):
+    for colour, name, values in zip(COLOURS, ratios, ends, strict=False):
         axes.scatter(values, places, color=colour, s=34, label=name, zorder=2)
     axes.axvline(1.0, color=FAINT, linewidth=1.2, linestyle="--", zorder=0)
     axes.set_yticks(places, [shortened(name, 18) for name in campaigns])
     axes.set_ylim(len(campaigns) - 0.4, -0.6)
     axes.set_title("PCOC of the largest campaigns: 1 is right", **CAPTION)
     axes.set_xlabel("predicted / actual positives")
-    reach = max(1.5, 1.15 * float(np.exp(np.abs(np.log(np.concatenate(ends))).max())))
     axes.set(xscale="log", xlim=(1 / reach, reach))
     _ratio_ticks(axes.xaxis, 1 / reach, reach)
 

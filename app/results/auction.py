@@ -144,6 +144,8 @@ def change_text(change: RelativeChange) -> tuple[str, str]:
     """A change and its interval."""
     if isnan(change.value):
         return "-", ""
+    if isnan(change.lower):
+        return f"{change.value:+.1%}", "-"
     return f"{change.value:+.1%}", f"{change.lower:+.1%} to {change.upper:+.1%}"
 
 

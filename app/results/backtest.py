@@ -56,9 +56,11 @@ def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
     """The first hour after the first window; a `CommandError` when the log ends before it."""
     first, last = int(events.hours.min()), int(events.hours.max())
     if last < first + window_hours:
+        hours = last - first + 1
         raise CommandError(
-            f"the log spans {last - first + 1} h, so a window of {window_hours} h leaves no hour to"
-            f" evaluate: give a shorter one, such as --window {max(1, (last - first + 1) // 3)}h"
+            f"the log spans {hours} h, so a window of {window_hours} h leaves no hour to evaluate: "
+            + (f"give a shorter one, such as --window {max(1, hours // 3)}h" if hours > 1 else "")
+            + ("a log must span two hours" if hours == 1 else "")
         )
     return first + window_hours
 

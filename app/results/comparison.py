@@ -134,6 +134,8 @@ class ComparedRuns:
     def conclusion(self) -> str:
         """Who is better, and whether the calibrated metric tells it with fewer runs."""
         better = self.better
+        if isnan(self.share_of_a(PLAIN).value):
+            return f"Who is better is not known: the log loss {_UNDEFINED}"
         if better is None:
             return "A and B cannot be told apart: neither has the lower log loss in most pairs."
         plain, calibrated = self.accuracy(PLAIN), self.accuracy(CALIBRATED)
@@ -146,7 +148,7 @@ class ComparedRuns:
 
     def _calibrated(self, calibrated: MetricAccuracy, plain: MetricAccuracy) -> str:
         if isnan(calibrated.value):
-            return "The calibrated log loss is undefined: give a larger --bias-share."
+            return f"The calibrated log loss {_UNDEFINED}"
         if calibrated.value < 0.5:
             return (
                 "The calibrated log loss disagrees: it puts"
@@ -237,6 +239,9 @@ def _cal(found: ModelComparison) -> str:
     return f", calibrated log loss {_span(found, _CALIBRATED)}"
 
 
+_UNDEFINED: Final = "is undefined: give a larger --bias-share."
+
+
 def _span(found: ModelComparison, metric: str) -> str:
     difference = found.differences[metric]
     return f"A less B {value_text(difference)} ({interval_text(difference)})"
@@ -273,6 +278,8 @@ def _ranking(found: ModelComparison) -> list[str]:
             value, other = (found.metrics[side][metric] for side in (better, _OTHER[better]))
             said[better].append(f"{value:.4f} against {other:.4f} ({name})")
     sentences = [f"{side} ranks better: {', '.join(said[side])}." for side in said if said[side]]
+    if len(sentences) > 1:
+        sentences.append("csAUC pays pairs of one score x bid in full: of few scores, trust AUC.")
     return sentences or ["Neither ranks better beyond chance."]
 
 

@@ -59,10 +59,17 @@ class ClickCloser:
     cache: AtlasCache
 
     def run(
-        self, log: ClickLog, before: float, now: float, shards: Sequence[int] = range(SHARDS)
+        self,
+        log: ClickLog,
+        before: float,
+        now: float,
+        shards: Sequence[int] = range(SHARDS),
+        *,
+        all_due: bool = True,
     ) -> int:
-        """Close the clicks of these shards that are due at `before` (of the events' clock), hand
-        over the conversions, forget behaviours that waited for long enough at `now` (of the wall).
+        """Close the clicks of these shards that are due at `before` (of the events' clock), all or
+        as many as one part holds; hand over the conversions, forget behaviours that waited for long
+        enough at `now` (of the wall).
 
         Returns how many clicks were closed. Any number of workers may do so at once.
         """
@@ -71,6 +78,8 @@ class ClickCloser:
             claim_click_log(self.settings, self.clicks, log)
             log.write_clicks(self._closed(due))
             closed += self.clicks.finish_close(due)
+            if not all_due:
+                break
         self._hand_over_conversions(log, shards)
         self.clicks.expire_waiting(now, shards)
         return closed
@@ -211,9 +220,10 @@ class DelayedTargets:
         if not self._settings.delayed_targets or self._settings.clock != "wall":
             return
         if leads or self._clicks.closed_into() == self._own_log.identity is not None:
-            # Who has another log, or none, takes no share: the others close all.
+            # Who has another log, or none, takes no share: the others close all. Who waits for the
+            # lease must not be kept from it by all that an outage has left.
             log, before = self._log, now - self._settings.refit_delay_seconds
-            self._closing.run(log, before, now, share.take())
+            self._closing.run(log, before, now, share.take(), all_due=leads)
 
     def prepare(self, now: float, as_of: float) -> None:
         """Have the click log hold all that is due as of a moment, in few parts."""

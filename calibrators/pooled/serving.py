@@ -57,9 +57,12 @@ class ServedKnots:
             inside = np.interp(places, np.arange(knots.count), knots.positions)
         if len(more):
             inside = np.unique(np.concatenate((inside, more)))
-        self._log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
+        log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
+        scores = np.concatenate(([0.0], expit(log_odds[1:-1]), [1.0]))
+        # A step and a knot of the spline may lie so close that their scores are one.
+        rising = np.append(True, np.diff(scores) > 0.0)
+        self._log_odds, self._scores = log_odds[rising], scores[rising]
         self._before, self._after = knots.places(self._log_odds)
-        self._scores = np.concatenate(([0.0], expit(self._log_odds[1:-1]), [1.0]))
         self._steps = steps.at(self._log_odds) if len(steps.cells) else None
         self._weights = np.interp(self._log_odds, knots.positions, weights) + _LEAST
 

@@ -63,6 +63,8 @@ def conclusion(
     clicks = changes["click_yield"]
     if isnan(clicks.value):
         return Conclusion(False, "Do not conclude: the baseline has no clicks to compare with.")
+    if isnan(clicks.lower):
+        return Conclusion(False, "Do not conclude: of one page there is no interval.")
     return Conclusion(True, f"{_what(clicks)}: {_listed(changes)}.")
 
 

@@ -174,7 +174,7 @@ class Multicalibration:
         found: list[SegmentError] = []
         looked_at, least = 0, 1.0
         for sums, name_of in segments:
-            kept = np.flatnonzero(limits.hold(sums.samples, sums.variance))
+            kept = np.flatnonzero(limits.hold(sums.samples, sums.variance, sums.spreads))
             looked_at += len(kept)
             least = min(least, float(sums.chances[kept].min(initial=1.0)))
             worst = kept[np.argsort(-sums.sigmas[kept], kind="stable")][:_WORST_KEPT]

@@ -141,9 +141,12 @@ class SegmentLimits:
         for depth in range(self.depth + 1):
             yield from combinations(fields, depth)
 
-    def hold(self, samples: Floats, variance: Floats) -> Mask:
-        """Which segments count, by their rows and by the variance of their positives, (k,)."""
-        return (samples >= max(self.samples, 1)) & (variance >= self.variance)
+    def hold(self, samples: Floats, variance: Floats, spreads: Floats) -> Mask:
+        """Which segments count, by their rows and by the variance of their positives, (k,): all in
+        which what was said to be certain did not come."""
+        certain = (variance == 0.0) & (spreads > 0.0)
+        held: Mask = (samples >= max(self.samples, 1)) & (certain | (variance >= self.variance))
+        return held
 
     def kept(self, family: Family) -> int:
         """How many values of a field are kept apart in the segments of a family."""

@@ -37,7 +37,9 @@ def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[
     shrink = 1.0 / (1.0 + z**2 / weights)
     centre = shrink * (rates + z**2 / (2.0 * weights))
     half = shrink * z * ((rates * (1.0 - rates) / weights + (z / (2.0 * weights)) ** 2) ** 0.5)
-    return (centre - half).clip(min=0.0), (centre + half).clip(max=1.0)
+    # Rounding leaves a little of what is nothing.
+    lower = np.where(rates > 0.0, (centre - half).clip(min=0.0), 0.0)
+    return lower, np.where(rates < 1.0, (centre + half).clip(max=1.0), 1.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -162,6 +162,12 @@ def test_a_draw_is_a_draw() -> None:
     assert runs.conclusion.startswith("A and B cannot be told apart")
 
 
+def test_an_undefined_metric_is_no_draw() -> None:
+    runs = runs_of([np.nan, 1.0], [1.0, 2.0], ([1.0, 1.0], [1.0, 1.0]))
+
+    assert runs.conclusion.startswith("Who is better is not known: the log loss is undefined")
+
+
 def test_an_undefined_calibrated_metric_is_told() -> None:
     runs = runs_of([1.0] * 9, [2.0] * 9, ([np.nan] * 9, [1.0] * 9))
 

@@ -409,3 +409,15 @@ def test_rows_without_a_group_are_in_none(measured: Callable[..., Any]) -> None:
     own = np.arange(SIZE) % 4 < 2
     assert raw["gauc"] == pytest.approx(auc(SCORES[own], OUTCOMES[own]))
     assert raw["gauc_left_out"] == pytest.approx(0.5)
+
+
+def test_a_campaign_that_was_never_expected_to_be_clicked_is_drawn(
+    tmp_path: Path, called: Sirocco
+) -> None:
+    """At the end of the axis: its PCOC is 0."""
+    columns = good(600)
+    columns["score"] = np.where(np.arange(600) % 2, 0.0, columns["score"])
+    log = write(tmp_path / "log.parquet", {**columns, "outcome": np.arange(600) % 4 < 2})
+    run = called("evaluate", log, "--picture", "x.png")
+
+    assert (run.returncode, (tmp_path / "x.png").exists()) == (0, True), run.stderr

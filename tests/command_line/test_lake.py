@@ -111,7 +111,7 @@ def test_a_manifest_holds_no_key(called, log):
 
 @pytest.mark.parametrize("option", ["--output", "--output="])
 def test_a_manifest_holds_no_password(called, log, option):
-    place = "s3://me:pass-1@bucket/lake"
+    place = "s3://me:pass-1/x@bucket/lake"
     output = [option + place] if option[-1] == "=" else [option, place]
     run = called("lake", "bins", log, "--executor", "kubernetes", *output)
 
@@ -203,6 +203,16 @@ def test_a_table_counts_once_however_its_folder_is_named(called, tmp_path, servi
     ]
 
     assert [json.loads(run.stdout).get("loaded", 0) for run in runs] == [1, 0, 0, 0]
+
+
+def test_two_files_of_one_name_are_not_one_partition(called, tmp_path):
+    for folder in ("eu", "us"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.csv").write_text("hour\n")
+    run = called("bins", "load", "eu", "us")
+
+    assert run.returncode == 2
+    assert "2 files are called a.csv: load each with its --partition" in run.stderr
 
 
 def test_a_target_whose_name_is_a_path_gets_no_file(called, tmp_path):

@@ -208,6 +208,34 @@ def test_a_part_that_is_wrong_is_named(
     assert expected in error_of(put(tmp_path / "log", files))
 
 
+def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path: Path) -> None:
+    lines = json_lines(table(0, 3)).splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"campaign": "', b'"campaign": "caf\xe9')
+    folder = put(tmp_path / "log", {"a.jsonl": b"".join(lines)})
+
+    assert "log/a.jsonl, line 2: " in error_of(folder)
+    assert len(read_log(folder, LogColumns(), Reading(skip_bad=True))) == 2
+
+
+@pytest.mark.parametrize("packed", [gzip.compress(b""), bz2.compress(b""), zstandard(b"")])
+def test_a_packed_part_of_nothing_is_passed_over(tmp_path: Path, packed: bytes) -> None:
+    suffix = {b"\x1f": "gz", b"B": "bz2", b"(": "zst"}[packed[:1]]
+    files = {f"a.csv.{suffix}": packed, "b.csv.gz": gzip.compress((HEAD + ROW).encode())}
+
+    assert len(read_log(put(tmp_path / "log", files), LogColumns())) == 1
+
+
+def test_the_text_of_a_value_does_not_depend_on_the_others(tmp_path: Path) -> None:
+    values = ["true", "1.0", '"x"', "2"]
+    lines = [
+        f'{{"time": 1767225600, "campaign": {value}, "score": 0.5, "outcome": 0}}\n'
+        for value in values
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(lines))
+
+    assert read_log(tmp_path / "log.jsonl", LogColumns()).campaigns == ("1", "2", "true", "x")
+
+
 def test_nothing_there_is_said(tmp_path: Path) -> None:
     assert error_of(tmp_path / "log*.csv").endswith(
         "log*.csv: there is no such file, and none that matches"

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from evaluation import cal_n, reliability_diagram
+from evaluation.metrics.reliability import wilson_interval
 from tests.evaluation.predictions_of_kind import predictions
 
 
@@ -44,6 +45,15 @@ def test_intervals_are_wilsons():
     for rate, lower, upper in zip(diagram.rates, diagram.lower, diagram.upper, strict=True):
         interval = binomtest(round(rate * 50), 50).proportion_ci(0.95, method="wilson")
         assert (lower, upper) == pytest.approx((interval.low, interval.high), abs=1e-12)
+
+
+def test_an_interval_of_nothing_or_all_ends_there():
+    """Without the rounding that would leave a bin that is right outside of it."""
+    weights = np.array([3.0, 200.0, 17.0])
+    lower, _ = wilson_interval(np.zeros(3), weights, 0.95)
+    _, upper = wilson_interval(np.ones(3), weights, 0.95)
+
+    assert (lower.tolist(), upper.tolist()) == ([0.0] * 3, [1.0] * 3)
 
 
 def test_without_samples_it_is_empty():

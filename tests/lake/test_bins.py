@@ -144,6 +144,14 @@ def _nothing() -> None:
     """Of a child."""
 
 
+def test_a_damaged_result_is_named(log, tmp_path):
+    tasks = _made(tasks_of(log, tmp_path / "out"))
+    (tmp_path / "out" / tasks[0].result).write_bytes(b"PAR1")
+
+    with pytest.raises(CommandError, match=f"{tasks[0].result} in --output, which may be deleted"):
+        digest_of(tasks)
+
+
 def test_a_text_without_a_byte_is_an_hour_without_events(tmp_path):
     head = "time,campaign,score,outcome\n"
     (tmp_path / "log").mkdir()

@@ -251,6 +251,22 @@ def test_ids_that_one_tool_wrote_as_floats_are_those_that_another_wrote_as_whole
     assert clicks["campaign"].to_pylist() == ["7", "7.5", "7", "7"]
 
 
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [
+        (pa.array([1e15, 2.0**60]), "click_id = .*floats do not tell whole numbers"),
+        (pa.array([["a"], ["b"]]), "'click_id' holds list"),
+    ],
+)
+def test_ids_that_cannot_be_told_apart_are_refused(tmp_path, ids, said):
+    columns = {"click_id": ids, "time": [MIDNIGHT + 90.0] * 2}
+    pyarrow.parquet.write_table(pa.table(columns), tmp_path / "1.parquet")
+    reader = ClickEventReader(TARGET, ClickEventColumns(), Reading(), (MIDNIGHT, MIDNIGHT + DAY))
+
+    with pytest.raises(CommandError, match=said):
+        list(reader.conversions([str(tmp_path / "1.parquet")]))
+
+
 def test_settings_of_other_targets_do_not_stop_a_job(offline, monkeypatch):
     monkeypatch.setenv("SIROCCO_TARGET_CALIBRATORS", "purchase=sir")
     monkeypatch.setenv("SIROCCO_TARGETS", "view")

@@ -8,7 +8,9 @@ from scipy.special import expit, logit
 
 from calibrators import BinsTable
 from calibrators.bins.bins import GRID
+from calibrators.bins.model_versions import named, parted
 from calibrators.maps.atlas import Atlas
+from calibrators.model_versions import refit_by_version
 from calibrators.pooled import Pooled
 from calibrators.pooled.cells import CELLS, CampaignBlock, Cells, coarse_cells, mix_sums
 from calibrators.pooled.fit import MOST_STEPS, NO_STEPS, CellEvidence, CoarseSums, Steps
@@ -134,6 +136,27 @@ def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], se
     for values in np.split(maps.values, 3):
         assert (np.diff(values) >= 0).all()
         assert 0 < values[0] <= values[-1] < 1
+
+
+@pytest.mark.parametrize("seed", [22, 35])
+def test_certain_scores_of_versions_of_a_model_are_fitted(seed: int) -> None:
+    """Scores of exactly 0 and 1, as many as make steps there."""
+    rng, tables = np.random.default_rng(seed), {}
+    for hour in range(4):
+        scores = expit(rng.normal(-3, 1, 3000))
+        one, zero = rng.random(3000) < 0.15, rng.random(3000) < 0.15
+        scores[one], scores[zero] = 1.0, 0.0
+        truth = np.where(
+            scores == 1, 0.1 + 0.1 * (seed % 4), np.where(scores == 0, 0.1 * (seed % 3), scores)
+        )
+        outcomes = rng.random(3000) < truth
+        names = [named("a", "v1"), named("a", "v2"), named("b", "v1")]
+        rows = rng.integers(0, 3, 3000)
+        tables[NEWEST - hour] = table(names, rows, scores, np.ones(3000), outcomes)
+
+    atlas = refit_by_version(Pooled(), history(tables)).atlas
+
+    assert {"a", "b"} <= {parted(name)[0] for name in atlas.campaigns}
 
 
 def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean() -> None:

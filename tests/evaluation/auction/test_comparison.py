@@ -213,8 +213,10 @@ def test_one_page_has_no_interval():
     """Its value stands alone."""
     log = SearchLog.of(pages=[0], queries=[0], ads=[0], positions=[1], clicks=[1], bids=[1.0])
 
-    change = compare_auctions(log, {"a": [0.5], "b": [0.4]}).models["b"].changes["click_yield"]
+    model = compare_auctions(log, {"a": [0.5], "b": [0.4]}).models["b"]
+    change = model.changes["click_yield"]
 
+    assert model.conclusion.sentence == "Do not conclude: of one page there is no interval."
     assert change.value == 0.0
     assert np.isnan([change.standard_error, change.lower, change.upper]).all()
 

@@ -178,6 +178,16 @@ def test_nothing_and_certainty():
     assert (right.sigmas, right.p_value) == (0.0, 1.0)
 
 
+def test_what_was_certain_and_wrong_is_looked_at():
+    """However little it was to vary."""
+    limits = SegmentLimits(variance=5.0)
+    p, y, device = [0.0] * 20 + [0.5] * 80, [1.0] * 5 + [0.0] * 55 + [1.0] * 40, ["web"] * 20
+    certain = multicalibration(p, y, {"device": device + ["ios"] * 80}, limits=limits)
+
+    assert certain.worst[0].fields == {"device": "web"}
+    assert certain.sigmas == np.inf
+
+
 def test_rare_values_stand_together_and_missing_ones_by_themselves():
     """The most frequent first, of equals the first by name; NaN, None and "" are one value."""
     values = ["b", "b", "c", "c", "a", None, "", float("nan")]

@@ -11,6 +11,7 @@ from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.keys import SHARDS, shard_of
+from app.worker import delayed_targets
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser, served
 from app.worker.loop import Worker
@@ -163,9 +164,10 @@ def test_each_closes_the_clicks_of_its_shards(closing, post, log):
 
 
 def test_who_waits_for_the_lease_closes_its_share(
-    settings, redis_client, post, log, tmp_path, caplog
+    settings, redis_client, post, log, tmp_path, caplog, monkeypatch
 ):
-    """In the click log that the lease's holder has chosen; with another the holder closes all."""
+    """In the click log that the lease's holder has chosen, a part at a time, so that it sees when
+    the lease is free; with another log the holder closes all."""
     clock, wanted = Clock(NOW), Event()
     wanted.set()
     elsewhere = settings.model_copy(update={"data_dir": tmp_path / "elsewhere"})
@@ -197,6 +199,9 @@ def test_who_waits_for_the_lease_closes_its_share(
     standby._wait_and_work(wanted)
 
     assert len(logged_clicks(log)) == len(logged_conversions(log)) == 5 * 32
+    monkeypatch.setattr(delayed_targets, "CLICKS_AT_ONCE", 8)
+    assert closed(standby, 6) == 8
+    assert closed(standby, 7) == 8
     assert "stays open" not in caplog.text
 
 
