@@ -140,8 +140,11 @@ class PodOptions:
     parallelism: int
 
 
+_NONE: Final[Mapping[str, str]] = {}
+
+
 def indexed_job(
-    arguments: Sequence[str], options: PodOptions, variables: Mapping[str, str]
+    arguments: Sequence[str], options: PodOptions, variables: Mapping[str, str] = _NONE
 ) -> dict[str, Any]:
     """The manifest of a Job, whose pods run `sirocco` with these arguments, under these environment
     variables, and with which of how many they are. A pod that is killed is begun again, and does

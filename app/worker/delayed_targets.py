@@ -214,16 +214,17 @@ class DelayedTargets:
         check_click_log(self._settings, self._clicks, self._own_log)
         return self._own_log
 
-    def close(self, now: float, share: ShardShare, *, leads: bool = True) -> None:
-        """Move what is due by the wall's clock of its share into the click log, which who leads
-        chooses; the events' clock says what is due with jobs only."""
+    def close(self, now: float, share: ShardShare | None = None, *, leads: bool = True) -> None:
+        """Move what is due by the wall's clock, of its share or all, into the click log, which who
+        leads chooses; the events' clock says what is due with jobs only."""
         if not self._settings.delayed_targets or self._settings.clock != "wall":
             return
         if leads or self._clicks.closed_into() == self._own_log.identity is not None:
             # Who has another log, or none, takes no share: the others close all. Who waits for the
             # lease must not be kept from it by all that an outage has left.
             log, before = self._log, now - self._settings.refit_delay_seconds
-            self._closing.run(log, before, now, share.take(), all_due=leads)
+            shards = range(SHARDS) if share is None else share.take()
+            self._closing.run(log, before, now, shards, all_due=leads)
 
     def prepare(self, now: float, as_of: float) -> None:
         """Have the click log hold all that is due as of a moment, in few parts."""

@@ -77,7 +77,10 @@ _KNOWN = 1e-15
 """Variance of a log ratio from which on there is nothing to learn: less is rounding."""
 
 _ROUNDS = 4
-"""Newton's steps to a level: from above they come down to it, the last by less than noise."""
+"""Newton's steps to a level: from above they come down to it, the last by less than noise, if it
+is not very far."""
+
+_NOISE = 1e-3
 
 AHEAD = 0.5
 """Hours from the moment to the middle of the hour that is served."""
@@ -209,8 +212,27 @@ def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> 
     for _ in range(_ROUNDS):
         rates = expected * np.exp(found)
         gradients = spreads * (observed - rates) - (found - low)
-        found = np.maximum(found + gradients / (spreads * rates + 1), -FARTHEST)
+        steps = gradients / (spreads * rates + 1)
+        found = np.maximum(found + steps, -FARTHEST)
+    far = steps < -_NOISE
+    if far.any():
+        # Far above the zero a step is 1 at most.
+        found[far] = _far_modes(low, spreads, observed, expected)[far]
     return found
+
+
+def _far_modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> Floats:
+    """The same in closed form: with b = low + spread * observed the zero is b - w, where
+    w + ln w = ln(spread * expected) + b.
+
+    Source: Corless and Jeffrey, The Wright omega function, AISC 2002.
+    """
+    from scipy.special import wrightomega
+
+    ends = low + spreads * observed
+    least = np.finfo(float).tiny
+    found = ends - wrightomega(np.log(np.maximum(spreads * expected, least)) + ends)
+    return np.asarray(found.clip(-FARTHEST, FARTHEST))
 
 
 _NEGLIGIBLE = 1e-3

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 from calibrators.pooled.levels import LevelHierarchy
 from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.state_space import FARTHEST, _modes
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
 
@@ -217,3 +219,23 @@ def test_a_daily_cycle_is_that_of_the_literal_oracle(positives):
     shifts, target = levels(expected.tolist(), observed.tolist(), ages_of(40).tolist(), **plain)
     assert found.target_shift == pytest.approx(target, abs=1e-9)
     assert found.shifts == pytest.approx(shifts, abs=1e-6)
+
+
+@settings(max_examples=200)
+@given(st.floats(-6, 6), st.floats(-9, 3), st.integers(0, 5_000), st.floats(-5, 12))
+def test_a_level_is_found_however_far_it_is_from_what_was_believed(low, spread, observed, expected):
+    """The zero of the falling function, to a part of its standard deviation."""
+    s, e = np.exp(spread), np.exp(expected)
+    column = np.array([[low]]), np.array([[s]]), np.array([float(observed)]), np.array([e])
+
+    ((found,),) = _modes(*column)
+
+    def slope(x):
+        return s * (observed - e * np.exp(x)) - (x - low)
+
+    top = max(low, low + s * observed, log(max(observed, 1e-9) / e), -FARTHEST) + 1
+    true = brentq(slope, -1e5, min(top, 600.0), xtol=1e-12)
+    deviation = 1 / np.sqrt(1 / s + e * np.exp(true))
+    assert found == pytest.approx(
+        np.clip(true, -FARTHEST, FARTHEST), abs=1e-3 * max(deviation, 0.1)
+    )
