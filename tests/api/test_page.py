@@ -364,3 +364,17 @@ def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
         assert page.context.cookies() == []
         page.get_by_role("button", name="Forget the key").click()
         expect(given).to_be_visible()
+
+
+def test_where_one_goes_before_the_page_listens_is_not_missed(browser, furnished):
+    """A link that is followed between the first drawing and the first listening."""
+    gone = """const listen = window.addEventListener;
+        window.addEventListener = (kind, ...rest) => {
+            if (kind === "hashchange") history.replaceState(null, "", "#/experiments");
+            listen.call(window, kind, ...rest);
+        };"""
+    with opened(browser, furnished) as seen:
+        seen.page.add_init_script(gone)
+        seen.page.reload()
+
+        expect(seen.page.locator("h1")).to_have_text(VIEWS["experiments"])

@@ -20,8 +20,10 @@ function useRoute() {
   const read = () => location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const [route, setRoute] = useState(read);
   useEffect(() => {
-    const changed = () => setRoute(read());
+    const changed = () => setRoute((was) => (read().join("/") === was.join("/") ? was : read()));
     addEventListener("hashchange", changed);
+    // What changed before anybody listened.
+    changed();
     return () => removeEventListener("hashchange", changed);
   }, []);
   return route;
