@@ -54,9 +54,7 @@ from evaluation.metrics.calibrated_loss import (
     calibrated_log_loss,
     calibrated_losses,
     calibrated_quadratic_loss,
-    rolling_calibrated_log_loss,
     rolling_calibrated_losses,
-    rolling_calibrated_quadratic_loss,
 )
 from evaluation.metrics.calibration import (
     bias_shift,
@@ -82,10 +80,8 @@ from evaluation.metrics.cs_auc import (
 )
 from evaluation.metrics.gc_n import GroupedCalN, gc_n, grouped_cal_n
 from evaluation.metrics.reliability import (
-    RateSlices,
     ReliabilityDiagram,
     ScoreQuantiles,
-    rate_slices,
     reliability_diagram,
     score_quantiles,
 )
@@ -119,7 +115,6 @@ __all__ = [
     "Platform",
     "PlatformHour",
     "QuantileRates",
-    "RateSlices",
     "ReliabilityDiagram",
     "RollingCalibratedLoss",
     "SampleRatio",
@@ -168,12 +163,9 @@ __all__ = [
     "pcoc",
     "prediction_error",
     "quantile_rates",
-    "rate_slices",
     "reliability_diagram",
     "rig",
-    "rolling_calibrated_log_loss",
     "rolling_calibrated_losses",
-    "rolling_calibrated_quadratic_loss",
     "ropr",
     "score_quantiles",
     "scorecard",

@@ -57,14 +57,17 @@ def _load(
     A repeat adds nothing. Other bins of the same hour, source and partition are refused.
     """
     from app.datasets.bin_tables import fields_of_table, read_bins
-    from app.datasets.parts import parts_of
+    from app.datasets.parts import name_of, parts_of
 
     names = fields_of_table(options.names(fields))
-    parts = [(part, _folder_of(table)) for table in tables for part in parts_of(table)]
+    parts = [(part, table) for table in tables for part in parts_of(table)]
     if partition is not None and len(parts) > 1:
         raise CommandError(f"--partition names one file, and there are {len(parts)}")
     # However the folder was named, its files are what they were.
-    called = [partition or part.name.removeprefix(folder) for part, folder in parts]
+    called = [
+        partition or part.name.removeprefix(f"{name_of(os.path.abspath(table))}/")
+        for part, table in parts
+    ]
     for name, files in Counter(called).items():
         if files > 1:
             raise CommandError(f"{files} files are called {name}: load each with its --partition")
@@ -77,12 +80,6 @@ def _load(
         print_json(counts)
         return
     print_line(load_summary(counts))
-
-
-def _folder_of(table: str) -> str:
-    from app.datasets.parts import name_of
-
-    return f"{name_of(table if '://' in table else os.path.abspath(table))}/"
 
 
 def load_summary(counts: Mapping[str, int]) -> str:

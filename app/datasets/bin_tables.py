@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.datasets.options import EARLIEST, LATEST, Reading
+from app.datasets.options import EARLIEST, LATEST
 from app.datasets.parts import Where
 from app.datasets.reading import LogReader
 from app.datasets.tables import LogRows, in_one, require_once
@@ -141,9 +141,7 @@ class BinsDigest:
         return self._sum.hexdigest()
 
 
-def read_bins(
-    where: Where, fields: Sequence[str] = (), reading: Reading | None = None
-) -> Iterator[TargetBins]:
+def read_bins(where: Where, fields: Sequence[str] = ()) -> Iterator[TargetBins]:
     """The bins of one or more files, target by target and hour by hour as they stand.
 
     Only the hour at hand is in memory. A `CommandError` names file, row, column, value and rule;
@@ -163,7 +161,7 @@ def read_bins(
 
     types = {**dict.fromkeys(words, pa.string()), _HOUR: pa.int64(), _CELL: pa.int64()}
     types |= dict.fromkeys(SUMS, pa.int64())
-    reader = LogReader(where, choose, types, words, reading or Reading())
+    reader = LogReader(where, choose, types, words)
     seen: set[tuple[str, int]] = set()
     held: list[TargetBins] = []
     for batch, rows in reader.parsed(lambda rows: _of_rows(rows, fields)):

@@ -37,8 +37,6 @@ _RULE = (
 _TOKEN = re.compile(r"\[[^\]]+\]|.", re.DOTALL)
 _WILD = re.compile(r"[*?\[]")
 _HIDDEN = (".", "_")
-_PACKED_NOTHING = 64
-"""Bytes that nothing takes at most, packed."""
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -89,7 +87,8 @@ class LogPart:
     @property
     def is_empty(self) -> bool:
         """Whether it is a text without a byte, as some leave it of an hour without events."""
-        if self.size > _PACKED_NOTHING or self.format.kind == "parquet":
+        # Packed, nothing takes no more bytes than these.
+        if self.size > 64 or self.format.kind == "parquet":
             return False
         with errors_named(self.path), self.opened() as (_, text):
             return not self.size or not text.read(1)

@@ -215,8 +215,7 @@ class LogColumn:
         return missing
 
     def as_written(self) -> Any:
-        """The values that names are made of: whole numbers where all are, for who writes ids of
-        which one is missing often makes floats of all."""
+        """The values, whole numbers if all are: a tool that misses an id makes floats of all."""
         values = self.plain().values
         if not pa.types.is_floating(values.type):
             return values

@@ -20,7 +20,7 @@ from app.datasets.bin_tables import (
 )
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
-from app.datasets.parts import errors_named, shown
+from app.datasets.parts import shown
 from app.errors import CommandError
 from app.lake.tasks import LakePartition, PartitionTask, reaching_output, reading_settings
 from calibrators.bins.table import BinsTable
@@ -31,6 +31,7 @@ from evaluation.backtest.event_table import EventCells
 
 MERGED: Final = "bins.parquet"
 _PIECE: Final = 8 * 1024 * 1024
+_DAMAGED: Final = "{} in --output, which may be deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     was skipped. A `CommandError` names file, row, column, value and rule."""
     given, (url,) = BinsSettings.of(task.settings), task.urls["impressions"]
     fields, cells, rows = given.columns.fields, EventCells(), 0
-    with BytesIO() as file, _sums_named(shown(url)):
+    with BytesIO() as file, _errors_named(shown(url)):
         for events, _ in event_batches(url, given.columns, given.reading, may_be_empty=True):
             cells.add(_with_fields(events, fields))
             rows += len(events)
@@ -76,14 +77,8 @@ def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
 
 
 @contextmanager
-def _result(folder: Folder, path: str) -> Iterator[Any]:
-    with errors_named(f"{path} in --output, which may be deleted"), folder.opened(path) as file:
-        yield file
-
-
-@contextmanager
-def _sums_named(what: str) -> Iterator[None]:
-    """Inside, a sum that bins cannot hold is a `CommandError` that says of what."""
+def _errors_named(what: str) -> Iterator[None]:
+    """Inside, what cannot be read, or no bin can hold, is a `CommandError` that says of what."""
     try:
         yield
     except (ValueError, OverflowError) as error:
@@ -121,9 +116,9 @@ class MergedBins:
         for target, hour in sorted(places):
             parts = []
             for result, group in places[target, hour]:
-                with _result(folder, result) as file:
+                with _errors_named(_DAMAGED.format(result)), folder.opened(result) as file:
                     parts.append(bins_of_group(file, group, self.fields).rows.table(self.fields))
-            with _sums_named(f"target {target}, hour {hour}"):
+            with _errors_named(f"target {target}, hour {hour}"):
                 merged = BinsTable.merge(parts)
             yield TargetBins(target, hour, BinRows.of_table(merged, self.fields))
 
@@ -148,7 +143,7 @@ class MergedBins:
         folder = Folder.open(self.output)
         places: defaultdict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         for result in sorted(self.results):
-            with _result(folder, result) as file:
+            with _errors_named(_DAMAGED.format(result)), folder.opened(result) as file:
                 for group, place in enumerate(hours_of(file)):
                     places[place].append((result, group))
         return places

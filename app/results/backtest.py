@@ -57,10 +57,10 @@ def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
     first, last = int(events.hours.min()), int(events.hours.max())
     if last < first + window_hours:
         hours = last - first + 1
+        shorter = f"give a shorter one, such as --window {max(1, hours // 3)}h"
         raise CommandError(
-            f"the log spans {hours} h, so a window of {window_hours} h leaves no hour to evaluate: "
-            + (f"give a shorter one, such as --window {max(1, hours // 3)}h" if hours > 1 else "")
-            + ("a log must span two hours" if hours == 1 else "")
+            f"the log spans {hours} h, so a window of {window_hours} h leaves no hour to"
+            f" evaluate: {shorter if hours > 1 else 'a log must span two'}"
         )
     return first + window_hours
 

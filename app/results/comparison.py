@@ -135,7 +135,7 @@ class ComparedRuns:
         """Who is better, and whether the calibrated metric tells it with fewer runs."""
         better = self.better
         if isnan(self.share_of_a(PLAIN).value):
-            return f"Who is better is not known: the log loss {_UNDEFINED}"
+            return "Who is better is not known: the log loss of a run is undefined."
         if better is None:
             return "A and B cannot be told apart: neither has the lower log loss in most pairs."
         plain, calibrated = self.accuracy(PLAIN), self.accuracy(CALIBRATED)
@@ -148,7 +148,7 @@ class ComparedRuns:
 
     def _calibrated(self, calibrated: MetricAccuracy, plain: MetricAccuracy) -> str:
         if isnan(calibrated.value):
-            return f"The calibrated log loss {_UNDEFINED}"
+            return "The calibrated log loss is undefined: give a larger --bias-share."
         if calibrated.value < 0.5:
             return (
                 "The calibrated log loss disagrees: it puts"
@@ -237,9 +237,6 @@ def _if_calibrated(found: ModelComparison, winner: str) -> str:
 
 def _cal(found: ModelComparison) -> str:
     return f", calibrated log loss {_span(found, _CALIBRATED)}"
-
-
-_UNDEFINED: Final = "is undefined: give a larger --bias-share."
 
 
 def _span(found: ModelComparison, metric: str) -> str:

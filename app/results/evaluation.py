@@ -234,10 +234,7 @@ def _ranking(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
     if log.has_bids and not log.has_classes:
         yield "Some outcomes are neither 0 nor 1, so there is no csAUC."
     elif log.has_bids and math.isnan(numbers["cs_auc"]):
-        yield (
-            "csAUC has no value (-): no pair of rows could pay, since no positive has a bid, or all"
-            " of them pay the same."
-        )
+        yield "csAUC has no value (-): no positive has a bid, or all rows pay the same."
     elif log.has_bids and numbers["cs_auc_tied_share"] > _WORTH_SAYING:
         yield (
             f"{numbers['cs_auc_tied_share']:.1%} of what csAUC decides about lies in pairs whose"
@@ -253,10 +250,7 @@ def _ranking(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
 def _bin_notes(numbers: Mapping[str, float]) -> Iterator[str]:
     infinite = [f"Cal-{n}" for n in BINS if math.isinf(numbers[f"cal_{n}"])]
     if infinite:
-        yield (
-            f"{listed(infinite)}: a score bin without positives, or with positives where none were"
-            " predicted, makes it infinite."
-        )
+        yield f"{listed(infinite)} infinite: a score bin has no positives, seen or expected."
     missing = [f"Cal-{n}" for n in BINS if math.isnan(numbers[f"cal_{n}"])]
     if missing:
         verb = "has" if len(missing) == 1 else "have"

@@ -229,9 +229,8 @@ def _far_modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats)
     """
     from scipy.special import wrightomega
 
-    ends = low + spreads * observed
-    least = np.finfo(float).tiny
-    found = ends - wrightomega(np.log(np.maximum(spreads * expected, least)) + ends)
+    ends, product = low + spreads * observed, np.maximum(spreads * expected, np.finfo(float).tiny)
+    found = ends - wrightomega(np.log(product) + ends)
     return np.asarray(found.clip(-FARTHEST, FARTHEST))
 
 

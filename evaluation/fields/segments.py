@@ -142,8 +142,7 @@ class SegmentLimits:
             yield from combinations(fields, depth)
 
     def hold(self, samples: Floats, variance: Floats, spreads: Floats) -> Mask:
-        """Which segments count, by their rows and by the variance of their positives, (k,): all in
-        which what was said to be certain did not come."""
+        """Which segments count, by rows and variance, or because certain ones are wrong, (k,)."""
         certain = (variance == 0.0) & (spreads > 0.0)
         held: Mask = (samples >= max(self.samples, 1)) & (certain | (variance >= self.variance))
         return held

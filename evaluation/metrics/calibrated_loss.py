@@ -338,34 +338,6 @@ def rolling_calibrated_losses(
     )
 
 
-def rolling_calibrated_log_loss(
-    p: ArrayLike, y: ArrayLike, periods: Periods, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Log loss of each period after the shift of log-odds that was right for the one before.
-
-    The `value` of `rolling_calibrated_losses` with loss "log", which explains the arguments.
-
-    >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
-    >>> round(rolling_calibrated_log_loss(p, y, ["2015-01"] * 4 + ["2015-02"] * 4), 6)
-    0.562335
-    """
-    return rolling_calibrated_losses(p, y, periods, "log", sample_weight=sample_weight).value
-
-
-def rolling_calibrated_quadratic_loss(
-    p: ArrayLike, y: ArrayLike, periods: Periods, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Mean square error of each period after the mean residual of the one before is added.
-
-    The `value` of `rolling_calibrated_losses` with loss "quadratic", which explains the arguments.
-
-    >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
-    >>> rolling_calibrated_quadratic_loss(p, y, [201501, 201501, 201502, 201502])
-    1.0
-    """
-    return rolling_calibrated_losses(p, y, periods, "quadratic", sample_weight=sample_weight).value
-
-
 def _means(losses: Floats, weights: Floats, period_of: Integers, totals: Floats) -> Floats:
     return sum_at(period_of, losses * (weights / totals[period_of]), len(totals))
 

@@ -276,8 +276,7 @@ def rig(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -
 
     0 is no better than giving every sample the click rate, negative is worse, and only knowing
     every outcome for certain reaches 1: the true probabilities do not. It has no unit, but it
-    depends on the data as much as on the model (`rate_slices`), so compare models on the same
-    samples only.
+    depends on the data as much as on the model, so compare models on the same samples only.
 
     Source: Yi et al., KDD 2013 (paper 001), section 4.2; its equation (2) omits the mean over the
     samples.

@@ -1,20 +1,19 @@
-"""Observed beside predicted rates: of bins of score, of score quantiles and of slices of the data.
+"""Observed beside predicted rates: of bins of score, and of score quantiles.
 
 Arguments and errors are those of `evaluation.metrics`; `confidence` is the coverage of Wilson's
 intervals of the rates, between 0 and 1.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from calibrators.samples import Floats, Integers, check_equal_lengths, sum_at
+from calibrators.samples import Floats
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
-from evaluation.metrics.calibration import click_entropy, sample_losses
-from evaluation.metrics.predictions import Campaigns, Predictions, encode_campaigns, quotients
+from evaluation.metrics.calibration import sample_losses
+from evaluation.metrics.predictions import Predictions, quotients
 
 
 def wilson_interval(rates: Floats, weights: Floats, confidence: float) -> tuple[Floats, Floats]:
@@ -176,86 +175,3 @@ def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
     shares: Floats = losses / max(losses.sum(), np.finfo(np.float64).tiny)
     held: Floats = shares[bins.sums(runs.weights)[0] > 0.0]
     return held
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RateSlices:
-    """Slices of the data, k of them, lowest click rate first.
-
-    names : the k slices.
-    weights : (k,) samples in each, or their weight.
-    rates : (k,) mean outcome of each: its click rate.
-    probabilities : (k,) mean probability of each.
-    prediction_errors : (k,) mean probability over mean outcome, less 1; infinite without
-        positives, nan when neither has anything.
-    rigs : (k,) relative information gain over the slice's own click rate; nan with one class only.
-    """
-
-    names: tuple[Hashable, ...]
-    weights: Floats
-    rates: Floats
-    probabilities: Floats
-    prediction_errors: Floats
-    rigs: Floats
-
-
-def rate_slices(
-    p: ArrayLike,
-    y: ArrayLike,
-    slices: Campaigns,
-    *,
-    sample_weight: ArrayLike | None = None,
-) -> RateSlices:
-    """RIG and prediction error of every slice, in order of the slices' click rates.
-
-    Read it as a warning: one model, and RIG differs from slice to slice. How depends on why the
-    rates differ. With calibrated scores it rises with the rate; for a fixed model whose base rate
-    moves it is highest where the prediction error is 0 and falls on both sides. So never compare
-    RIG, or AUC, across data sets.
-
-    slices : (n,) the slice of each sample: any hashable keys, such as campaign, position or hour.
-
-    Source: Yi et al., KDD 2013 (paper 001), section 5.2, figure 2, which says that RIG falls as the
-    click rate rises; that depends on how the rate moves.
-
-    >>> result = rate_slices([0.1, 0.3, 0.2, 0.6], [0, 1, 0.1, 0.3], ["a", "a", "b", "b"])
-    >>> result.names, result.rates, result.prediction_errors.round(3), result.rigs.round(3)
-    (('b', 'a'), array([0.2, 0.5]), array([ 1. , -0.6]), array([-0.155,  0.056]))
-    """
-    predictions = Predictions.check(p, y, sample_weight)
-    names, codes = encode_campaigns(slices)
-    check_equal_lengths(probabilities=predictions.probabilities, slices=codes)
-    sums = _sums(predictions, codes, len(names))
-    held = np.flatnonzero(sums[0] > 0.0)
-    order = held[_ascending([names[code] for code in held], sums[1, held] / sums[0, held])]
-    weights, positives, expected, losses = sums[:, order]
-    return RateSlices(
-        names=tuple(names[code] for code in order),
-        weights=weights,
-        rates=np.minimum(positives / weights, 1.0),
-        probabilities=np.minimum(expected / weights, 1.0),
-        prediction_errors=quotients(expected, positives) - 1.0,
-        rigs=_rigs(losses, positives, weights),
-    )
-
-
-def _sums(predictions: Predictions, codes: Integers, slices: int) -> Floats:
-    """Weight, positives, expected positives and log loss over the weight, (4, slices)."""
-    weights, positives = predictions.weights, predictions.positives
-    total = sum_at(codes, weights, slices)
-    share = weights / np.where(total > 0.0, total, 1.0)[codes]
-    losses = sample_losses(predictions.probabilities, share * predictions.outcomes, share)
-    columns = (positives, predictions.expected, losses)
-    return np.stack((total, *(sum_at(codes, column, slices) for column in columns)))
-
-
-def _rigs(mean_losses: Floats, positives: Floats, weights: Floats) -> Floats:
-    entropy = click_entropy(positives, np.maximum(weights - positives, 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(entropy > 0.0, 1.0 - mean_losses / entropy, np.nan)
-
-
-def _ascending(names: list[Hashable], rates: Floats) -> Integers:
-    """The order by rate, equal rates by name, so that the order of rows is of no effect."""
-    keys = [(rate, str(name)) for rate, name in zip(rates.tolist(), names, strict=True)]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)

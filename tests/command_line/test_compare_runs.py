@@ -165,7 +165,7 @@ def test_a_draw_is_a_draw() -> None:
 def test_an_undefined_metric_is_no_draw() -> None:
     runs = runs_of([np.nan, 1.0], [1.0, 2.0], ([1.0, 1.0], [1.0, 1.0]))
 
-    assert runs.conclusion.startswith("Who is better is not known: the log loss is undefined")
+    assert runs.conclusion.startswith("Who is better is not known: the log loss of a run")
 
 
 def test_an_undefined_calibrated_metric_is_told() -> None:

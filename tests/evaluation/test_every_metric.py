@@ -34,16 +34,14 @@ from evaluation import (
     partial_auc,
     pcoc,
     prediction_error,
-    rate_slices,
     reliability_diagram,
     rig,
-    rolling_calibrated_log_loss,
     rolling_calibrated_losses,
-    rolling_calibrated_quadratic_loss,
     ropr,
     score_quantiles,
     scorecard,
 )
+from research.reproduction.rate_curve import rate_slices
 from tests.evaluation.predictions_of_kind import predictions
 
 BINS = 2
@@ -103,6 +101,13 @@ def nan_where_infinite(metric):
             return nan
 
     return measure
+
+
+def rolling(loss):
+    """The value of the rolling calibrated losses, by one loss."""
+    return lambda p, y, periods, **more: (
+        rolling_calibrated_losses(p, y, periods, loss, **more).value
+    )
 
 
 def of_two_periods(metric):
@@ -169,11 +174,11 @@ METRICS = {
     "rate_slices": rate_of_the_only_slice,
     "reliability_diagram": mean_rate,
     "rig": rig,
-    "rolling_calibrated_log_loss": of_two_periods(rolling_calibrated_log_loss),
+    "rolling_calibrated_log_loss": of_two_periods(rolling("log")),
     "rolling_calibrated_losses": of_two_periods(
         lambda *columns, **options: rolling_calibrated_losses(*columns, **options).value
     ),
-    "rolling_calibrated_quadratic_loss": of_two_periods(rolling_calibrated_quadratic_loss),
+    "rolling_calibrated_quadratic_loss": of_two_periods(rolling("quadratic")),
     "ropr": revenue_ratio,
     "score_quantiles": rate_of_the_lowest,
     "scorecard": log_loss_on_the_scorecard,
@@ -199,6 +204,8 @@ STUDIES = {
     "sweep_operating_points",
 }
 """Public functions of other arguments than probabilities and outcomes."""
+NOT_PUBLIC = {"rate_slices", "rolling_calibrated_log_loss", "rolling_calibrated_quadratic_loss"}
+"""Of `research`, and the two losses of one public function: under the contract all the same."""
 WITH_OUTCOMES = sorted(set(METRICS) - {"cal_n_floor"})
 REGRESSION = {"calibrated_quadratic_loss", "rolling_calibrated_quadratic_loss"}
 """Their predictions and outcomes may be any numbers."""
@@ -279,7 +286,7 @@ def test_every_public_metric_is_under_this_contract():
         name for name in evaluation.__all__ if inspect.isfunction(getattr(evaluation, name))
     }
 
-    assert functions - STUDIES == set(METRICS)
+    assert functions - STUDIES == set(METRICS) - NOT_PUBLIC
 
 
 def test_nothing_is_undefined():

@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from evaluation import (
     calibrated_losses,
-    rolling_calibrated_log_loss,
     rolling_calibrated_losses,
-    rolling_calibrated_quadratic_loss,
 )
+
+
+def rolling_calibrated_log_loss(p, y, periods):
+    return rolling_calibrated_losses(p, y, periods, "log").value
+
+
+def rolling_calibrated_quadratic_loss(p, y, periods):
+    return rolling_calibrated_losses(p, y, periods, "quadratic").value
+
 
 LOSSES = pytest.mark.parametrize("loss", ["log", "quadratic"])
 

@@ -86,8 +86,7 @@ class MovedMap(Struct):
 
 
 class MovedCampaign(MovedMap):
-    """The same of a campaign, of scores by a version of the model where one is named; of campaigns
-    without a map of that version where the campaign is empty."""
+    """The same of a campaign, or of new ones (""), at a version of the model if one is named."""
 
     campaign: str
     model_version: str | None
@@ -279,13 +278,11 @@ def _moved(before: Atlas | None, after: Atlas | None, limit: int) -> dict[str, A
         "moved": len(rows),
         "everybody_else": _row(found, len(found.campaigns)),
         "largest": [
-            {**_named(found.campaigns[row]), **_row(found, row)} for row in rows[:limit].tolist()
+            {"campaign": name, "model_version": version, **_row(found, row)}
+            for row in rows[:limit].tolist()
+            for name, version in [parted(found.campaigns[row])]
         ],
     }
-
-
-def _named(name: str) -> dict[str, str | None]:
-    return dict(zip(("campaign", "model_version"), parted(name), strict=True))
 
 
 def _row(found: MapMovement, row: int) -> dict[str, float]:

@@ -9,15 +9,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from app.cli.console import (
-    note,
-    note_files,
-    numbers_table,
-    plain,
-    print_json,
-    print_line,
-    print_table,
-)
+from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
 from app.reports.backtest import backtest_page
 from app.reports.page import write_page
 from app.reports.pictures import draw
@@ -138,7 +130,7 @@ def print_rows(rows: Rows, **more: Any) -> None:
 
 
 def _cells(rows: Rows, row: str, best: Mapping[str, str | None]) -> list[Text]:
-    cells = [plain(row)]
+    cells = [Text(row)]
     for name, column in _COLUMNS.items():
         style = "bold green" if best[name] == row else ""
         cells.append(Text(shown(rows[row][name], column.form), style=style))
@@ -164,7 +156,7 @@ def show_significance(found: Significance, reference: str) -> None:
     places = {metric: _decimals(found, names, reference, metric) for metric in HEADINGS}
     for name in names:
         cells = (_cell(found, (name, reference), metric, places[metric]) for metric in HEADINGS)
-        table.add_row(plain(name), *cells)
+        table.add_row(name, *cells)
     print_table(table, f"\nDifference from {reference}")
 
 

@@ -26,6 +26,15 @@ from tests.worker.delayed.click_world import MIDNIGHT, TARGET
 
 HOUR = 3600.0
 NOW = MIDNIGHT + 2 * HOUR
+AT_ANY_STEP = pytest.mark.parametrize(
+    ("step", "moment"),
+    [
+        (step, moment)
+        for step in ("begin_close", "finish_close", "read_conversions", "drop_conversions")
+        for moment in ("before", "after")
+    ],
+)
+"""Of closing and handing over."""
 
 
 @pytest.fixture
@@ -98,10 +107,7 @@ def test_a_click_is_due_when_its_post_click_window_is_over(closing, post, log):
     assert closing.run(log, MIDNIGHT + HOUR + 10, NOW) == 1
 
 
-@pytest.mark.parametrize(
-    "step", ["begin_close", "finish_close", "read_conversions", "drop_conversions"]
-)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@AT_ANY_STEP
 def test_a_worker_that_dies_leaves_every_click_and_conversion_once(
     closing_on, redis_url, redis_client, post, log, step, moment
 ):
@@ -125,10 +131,7 @@ def test_a_worker_that_dies_leaves_every_click_and_conversion_once(
     assert (counts["open"], counts["closed"]) == (0, 3)
 
 
-@pytest.mark.parametrize(
-    "step", ["begin_close", "finish_close", "read_conversions", "drop_conversions"]
-)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@AT_ANY_STEP
 def test_what_two_workers_close_at_once_is_closed_once(
     closing_on, redis_url, redis_client, post, log, step, moment
 ):

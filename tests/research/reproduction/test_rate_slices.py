@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from evaluation import prediction_error, rate_slices, rig
+from evaluation import prediction_error, rig
+from research.reproduction.rate_curve import rate_slices
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 
