@@ -57,6 +57,8 @@ class ServedKnots:
             inside = np.interp(places, np.arange(knots.count), knots.positions)
         if len(more):
             inside = np.unique(np.concatenate((inside, more)))
+        # The lattice may go on behind the ends, where a score counts as one at them.
+        inside = inside[np.abs(inside) < FARTHEST]
         log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
         scores = np.concatenate(([0.0], expit(log_odds[1:-1]), [1.0]))
         # A step and a knot of the spline may lie so close that their scores are one.

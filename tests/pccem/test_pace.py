@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pccem import Attribution, Cohorts, DelayDistribution, LabelRules, attribute, label
 from pccem.arrays import Floats
-from pccem.pace import ConversionPace, DelayCurve, _smoothed, changes_of_pace
+from pccem.pace import ConversionPace, DelayCurve, _due, _smoothed, changes_of_pace
 
 HOUR, DAY, WINDOW = 3600.0, 86_400.0, 7 * 86_400.0
 NOW = 20_000 * DAY
@@ -215,6 +215,27 @@ def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed: int, count: int
             expected[place][at] += chance
     assert beliefs == pytest.approx(expected / total)
     assert log_likelihood == pytest.approx(np.log(total))
+
+
+@pytest.mark.parametrize("halfway", [0.02, 0.1, 0.3])
+@pytest.mark.parametrize("post_click", [0.25 * HOUR, HOUR])
+def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(
+    halfway: float, post_click: float
+) -> None:
+    """Of the youngest, too, whose conversions have only begun to come."""
+    spread, n = 3 * HOUR, 1_000
+    moved = spread * (2 * np.arange(n) + 1 - n) / n
+    knots = np.concatenate(([0.0], np.geomspace(60.0, WINDOW, 60)))
+    shares = -np.expm1(-((knots / (halfway * WINDOW)) ** 0.6))
+    curve = DelayCurve(knots, shares / shares[-1], None)
+
+    def due(moments: Floats, spread: float) -> Floats:
+        columns = NOW + moments, np.full(len(moments), spread), post_click + 3 * HOUR - moments
+        empty = np.zeros((len(moments), 13))
+        whole = np.arange(len(moments)), *columns, np.ones(len(moments)), empty
+        return _due(Cohorts(WINDOW, post_click, *whole), curve)[0][..., 1:].sum(axis=-1)
+
+    np.testing.assert_allclose(due(np.zeros(1), spread)[0], due(moved, 0.0).mean(axis=0), rtol=2e-3)
 
 
 def test_cohorts_come_back_out_of_json() -> None:

@@ -90,6 +90,18 @@ def test_campaigns_of_nothing_but_positives_and_of_none_are_both_believed(
         assert (found > 0.5 if place % 2 else found < 0.001).all()
 
 
+@pytest.mark.parametrize("rate", [0.02, 0.5, 0.9])
+@pytest.mark.parametrize("scores", [[0.0], [1.0], [0.0, 1.0]])
+def test_certain_scores_get_their_rate(scores: list[float], rate: float) -> None:
+    """Whose log-odds have no end, and the knots must have."""
+    columns = [0] * len(scores), scores, [1e4] * len(scores), [1e4 * rate] * len(scores)
+    hours = {NEWEST - age: table(["a"], *columns) for age in range(24)}
+
+    fitted = Pooled().refit(history(hours)).atlas.map_of("a")
+
+    assert fitted(np.array(scores)) == pytest.approx(rate, rel=0.01)
+
+
 def test_without_traffic_scores_stay_as_they_are() -> None:
     """An empty history gives the identity for every campaign, within the maps' interpolation."""
     atlas = Pooled().refit(history()).atlas
