@@ -97,7 +97,7 @@ def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> At
     if not campaigns:
         return atlas
     source = in_force or Atlas.empty()
-    names = names_by_version((*atlas.campaigns, *source.campaigns), campaigns)
+    names = names_by_version(atlas.campaigns, campaigns)
     return atlas.with_own({name: source.map_of(name) for name in names})
 
 

@@ -5,7 +5,7 @@ And `RefitChange`: whether a refit as a whole is what refits are, or waits for a
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import compress
 from math import log
 from typing import Final, Self
@@ -124,14 +124,13 @@ class TargetMap:
     ) -> Self:
         """Tested on the hour, and moved into its bounds."""
         decision = _target_decision(hour, candidate, trial, in_force, rules)
-        source = {"passed": candidate, "kept": in_force, "parent": Atlas.empty()}[decision]
-        chosen, groups = source.target_map, source.groups
+        source = candidate if decision == "passed" else in_force
+        chosen = None if decision == "parent" else source.target_map
         maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
         bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
         moved = bounded(maps, bounds, rules.knots).maps
-        if not len(moved):
-            return cls(decision, chosen, chosen, groups)
-        return cls(decision, chosen, CalibrationMap(moved.knots, moved.values), groups)
+        out = CalibrationMap(moved.knots, moved.values) if len(moved) else chosen
+        return cls(decision, chosen, out, source.groups)
 
     @property
     def serving(self) -> CalibrationMap:
@@ -155,17 +154,24 @@ class TargetMap:
 
 
 def _bounded_groups(
-    groups: GroupMaps | None, in_force: Atlas, rules: GuardRules, reach: Reach
+    target: TargetMap, in_force: Atlas, rules: GuardRules, reach: Reach
 ) -> GroupMaps | None:
-    """The groups' maps, moved into the bounds around what served their new campaigns so far."""
+    """The groups' maps, moved into the bounds around what served their new campaigns so far; of a
+    group that is no more the target's map, until it has arrived there."""
+    groups, before = target.groups, in_force.groups
     if groups is None:
         return None
-    served = in_force.rows_of_groups(groups.names)
-    moved = bounded(groups.maps, Bounds(in_force, served, rules.step, reach), rules.knots)
-    places = np.arange(len(groups.names))
+    gone = [name for name in (before.names if before else ()) if name not in {*groups.names}]
+    names = (*groups.names, *gone)
+    offered = (groups.maps, MapColumns.of_maps([target.serving] * len(gone)))
+    maps = MapColumns.end_to_end(offered)
+    served = in_force.rows_of_groups(names)
+    moved = bounded(maps, Bounds(in_force, served, rules.step, reach), rules.knots)
+    places = np.arange(len(names))
     places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
-    both = MapColumns.end_to_end((groups.maps, moved.maps))
-    return replace(groups, maps=both.taken(places))
+    stay = [*range(len(groups.names)), *moved.numbers[moved.numbers >= len(groups.names)].tolist()]
+    both = MapColumns.end_to_end((maps, moved.maps)).taken(places[stay])
+    return GroupMaps(groups.group_of, tuple(names[place] for place in stay), both)
 
 
 def shared(atlas: Atlas) -> CalibrationMap:
@@ -243,7 +249,8 @@ def guard(
         return _guard_version(candidate, trial, in_force, newest, rules, fields, set_aside)
     parts = [by_version(table) for table in newest]
     found = {}
-    for version in {None: None} | dict.fromkeys(parted(name)[1] for name in names):
+    # A version that the window has no more gets what serves impressions without one, at once.
+    for version in {None: None} | dict.fromkeys(parted(name)[1] for name in candidate.campaigns):
         ours, tried, served = (_of_version(each, version) for each in (candidate, trial, in_force))
         own = [part[version] for part in parts if version in part]
         found[version] = _guard_version(ours, tried, served, own, rules, fields, set_aside)
@@ -267,7 +274,7 @@ def _guard_version(
     tried_parent = shared(trial) if target.decision == "passed" else target.serving
     refused = campaign_decisions(tested, trial, in_force, tried_parent, rules)
     reach = Reach.around(target.serving, rules.reach)
-    groups = _bounded_groups(target.groups, in_force, rules, reach)
+    groups = _bounded_groups(target, in_force, rules, reach)
     choice = Choice.of(candidate, in_force, refused, target.serving, groups)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
     decisions: dict[str, str] = dict.fromkeys(choice.changed(hour, moved), "bounded")

@@ -254,6 +254,15 @@ def test_the_guard_looks_at_each_version_by_itself() -> None:
     assert aside.decisions["c03\x1ev2"] == "bounded"
 
 
+def test_a_version_that_the_window_has_no_more_has_no_maps() -> None:
+    maps = {name: CalibrationMap.proportional(0.3) for name in ("a", "a\x1eold", "\x1eold")}
+    in_force, hour = Atlas.build(maps), _steady_hour(0, 0.0)
+    for left in ({"a": maps["a"]}, {"a": maps["a"], "a\x1enew": maps["a"]}):
+        found = guard(Atlas.build(left), Atlas.build(left), in_force, [hour]).atlas
+        assert {*found.campaigns} - {"\x1enew"} == {*left}
+        assert kept(Atlas.build(left), in_force, ["a"]).campaigns == (*left,)
+
+
 def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of() -> None:
     maps = {name: CalibrationMap.proportional(0.3) for name in ("a", "\x1ev2", "b\x1ev2")}
     served = kept(Atlas.build(maps), Atlas.empty(), ["a", "c"])

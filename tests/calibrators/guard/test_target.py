@@ -1,11 +1,16 @@
 """The target's own map, and that no single campaign decides about it."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from scipy.special import logit
 
+from calibrators import Atlas
 from calibrators.guard import GuardRules, guard
-from tests.calibrators.guard.hours import SCORES, atlas, exactly
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import CampaignGroups, GroupMaps
+from tests.calibrators.guard.hours import SCORES, atlas, exactly, shifted
 
 MANY = 2_000
 OTHERS = dict.fromkeys("bcdef", 0.0)
@@ -27,6 +32,34 @@ def test_the_identity_serves_where_it_beats_both() -> None:
 
     assert decided.target_decision == "parent"
     assert decided.atlas.target_map is None
+
+
+def grouped(target: float, groups: Mapping[str, float]) -> Atlas:
+    maps = MapColumns.of_maps([shifted(shift) for shift in groups.values()])
+    columns = MapColumns.of_maps([shifted(target)])
+    names = GroupMaps(CampaignGroups("^(.+)/"), tuple(groups), maps)
+    return Atlas.of_columns((), columns, True, names)
+
+
+def test_groups_stay_where_the_identity_serves_the_target() -> None:
+    candidate, in_force = grouped(0.5, {"g": -1.5}), grouped(0.6, {"g": -1.5})
+
+    decided = guard(candidate, candidate, in_force, [exactly(OTHERS, MANY)])
+
+    assert decided.target_decision == "parent"
+    assert decided.atlas.at("g/new", 0.02) == pytest.approx(in_force.at("g/new", 0.02))
+
+
+def test_a_group_that_is_no_more_goes_to_the_targets_map_by_steps() -> None:
+    decided, candidate, steps = grouped(0.0, {"g": -3.0, "h": 0.1}), grouped(0.0, {"h": 0.1}), []
+    for _ in range(4):
+        found = guard(candidate, candidate, decided, [exactly(OTHERS, MANY)])
+        steps.append(found.atlas.at("g/new", 0.02) / decided.at("g/new", 0.02))
+        decided = found.atlas
+
+    assert decided.level("g/new") == "target"
+    assert max(steps) < 3.2
+    assert decided.at("h/new", 0.02) == pytest.approx(candidate.at("h/new", 0.02))
 
 
 def test_one_campaign_does_not_refuse_the_targets_map() -> None:
