@@ -106,8 +106,8 @@ class AuditLog:
         Raises StorageUnavailable or AuditUnwritable, and does not enter, where it cannot be
         recorded.
         """
-        self.record(who, request_id, what, **about)
         try:
+            self.record(who, request_id, what, **about)
             yield
         except Exception as error:
             failed = {**about, "after": {"failed": type(error).__name__}}

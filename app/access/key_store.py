@@ -77,7 +77,7 @@ class KeyStore:
     @reaching_the_store()
     def rotate(self, key_id: str, grace_seconds: float) -> tuple[ApiKey, str]:
         """A key in the place of this one, which is valid for `grace_seconds` more, and its token.
-        Of a key that ends the new one lasts as long as that was to.
+        Of a key that ends the new one lasts as long as that was to when it was made.
 
         Raises UnknownKey, and KeyConflict where that would make three valid ones, or the key has
         ended.
@@ -89,7 +89,9 @@ class KeyStore:
             _check_rotation(old, found, now)
             ends = min(old.expires_at or float("inf"), now + grace_seconds)
             kept = {"name": old.name, "campaigns": old.campaigns, "rate_limit": old.rate_limit}
-            until = None if old.expires_at is None else now + old.expires_at - old.created_at
+            # Who was rotated before ends with its grace; the one in its place has its life.
+            like = next((key for key in found.values() if key.replaces == old.id), old)
+            until = None if like.expires_at is None else now + like.expires_at - like.created_at
             key, token = new_key(now, old.scopes, replaces=old.id, expires_at=until, **kept)
             self._put(key, found, change, now)
             _write(_replaced(old, expires_at=ends), change)

@@ -12,11 +12,12 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from app.access.keys import DAY_SECONDS, ApiKey, Scope
+from app.access.keys import DAY_SECONDS, LONGEST_NAME, ApiKey, Scope
 from app.api.admin import given_body
 from app.api.authorization import ADMIN_PATH, By
 from app.api.hot_path import JSON, request_body
 from app.api.resources import Given
+from app.events.rejections import END_SECOND
 from app.events.schema import Time
 from app.strict_json import ValidationError, decode
 
@@ -89,7 +90,7 @@ async def make_key(request: Request, given: Given, by: By) -> JSONResponse:
         "name": wanted.name,
         "campaigns": tuple(wanted.campaigns),
         "rate_limit": wanted.rate_limit,
-        "expires_at": None if wanted.expires_at is None else _seconds(wanted.expires_at),
+        "expires_at": _seconds(wanted.expires_at, "expires_at") if wanted.expires_at else None,
     }
     scopes = _scopes(wanted.scopes)
     first = given.settings.bootstrap_admin_key is None
@@ -97,7 +98,8 @@ async def make_key(request: Request, given: Given, by: By) -> JSONResponse:
         given.audit,
         "make-key",
         lambda: given.keys.make(scopes, first_needs_admin=first, **fields),
-        target=wanted.name,
+        # One that is too long is refused only when it has been recorded.
+        target=wanted.name[: LONGEST_NAME + 1],
         after={"scopes": sorted(scopes), **fields},
     )
     return await _shown_once(given, key, token)
@@ -133,7 +135,7 @@ async def rotate_key(request: Request, given: Given, by: By, key_id: str) -> JSO
 )
 async def expire_key(request: Request, given: Given, by: By, key_id: str) -> dict[str, Any]:
     """Have a key end at a moment."""
-    at = _seconds(decode(await given_body(request, given), _EXPIRY, _RULES).at)
+    at = _seconds(decode(await given_body(request, given), _EXPIRY, _RULES).at, "at")
     key = await by.changes(
         given.audit,
         "expire-key",
@@ -182,8 +184,11 @@ def _scopes(names: list[str]) -> frozenset[Scope]:
     return frozenset(map(Scope, names))
 
 
-def _seconds(at: Time) -> float:
-    return at if isinstance(at, float) else at.timestamp()
+def _seconds(at: Time, field: str) -> float:
+    found = at if isinstance(at, float) else at.timestamp()
+    if not found < END_SECOND:
+        raise ValidationError(field, "must be before the year 2100", at)
+    return found
 
 
 audit_router = APIRouter(prefix=f"{ADMIN_PATH}/audit", tags=["admin"])

@@ -10,7 +10,8 @@ Which versions are kept is the rule of `beyond_retention`. Of each new one API p
 notice, which spares a poll, and no more.
 
 A version may also be held: the maps of some targets, stored for a day without being in force, until
-an operator approves or rejects them, or a later refit takes their place. There is one at most.
+an operator approves or rejects them, which is known for the rest of that day, or a later refit
+takes their place. There is one at most.
 """
 
 import logging
@@ -42,7 +43,7 @@ from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 STAGED_SECONDS = 900
 HELD_SECONDS = 24 * 3600
 _SEAL_BYTES = 32
-HELD = "held"
+HELD, _DECIDED = "held", "decided"
 _LEASE_LOST, _STAGING_EXPIRED, _CHANGED = 1, 2, 3
 
 
@@ -172,6 +173,7 @@ class Versions:
         self._chunk_bytes = chunk_bytes
         self._publish = client.register_script(lua("publish_version"))
         self._restore = client.register_script(lua("restore_version"))
+        self._hold = client.register_script(lua("hold_version"))
 
     @reaching_the_store()
     def publish(
@@ -206,6 +208,7 @@ class Versions:
     @reaching_the_store()
     def hold(
         self,
+        lease_token: LeaseToken,
         as_of: float,
         held_at: float,
         atlases: Mapping[str, bytes],
@@ -213,19 +216,31 @@ class Versions:
         why: Mapping[str, Any],
     ) -> str:
         """Store a version for a day without bringing it into force, in the place of one that was
-        held before; `why` is what `held` tells besides its id and times. Returns its id."""
-        self.reject()
-        number = self._next_number(self.history())
+        held before; `why` is what `held` tells besides its id and times. Returns its id. Changes
+        nothing when it raises: LeaseLost when the token's lease is not held any more."""
+        before, number = self.held(), self._next_number(self.history())
         version = str(self._staged(number, as_of, held_at, atlases, report)["version"])
-        self._client.expire(keys.version(version), HELD_SECONDS)
         about = {"schema_version": SCHEMA_VERSION, "version": version, "as_of": as_of}
         entry = pack_manifest({**about, "held_at": held_at, **why})
-        self._client.set(keys.HELD, entry, ex=HELD_SECONDS)
+        names = [keys.lease(lease_token.name), keys.version(version), keys.HELD]
+        status = self._hold(keys=names, args=[lease_token.value, entry, HELD_SECONDS])
+        check_published(status, lease_token.name, f"version {version!r}")
+        if before is not None:
+            self._client.unlink(keys.version(before["version"]))
         return version
 
-    @reaching_the_store()
     def held(self) -> dict[str, Any] | None:
         """What waits for approval: version, as_of, held_at and why; None where nothing does."""
+        entry = self._last_held()
+        return None if entry is None or entry.get(_DECIDED) else entry
+
+    def held_as_of(self) -> float | None:
+        """As of when is what waits for approval, or was decided on within the day, if anything."""
+        entry = self._last_held()
+        return None if entry is None else float(entry["as_of"])
+
+    @reaching_the_store()
+    def _last_held(self) -> dict[str, Any] | None:
         data = self._client.get(keys.HELD)
         try:
             return None if data is None else _manifest(HELD, as_bytes(data))
@@ -239,7 +254,7 @@ class Versions:
         held = self.held()
         if held is not None:
             self._client.unlink(keys.version(held["version"]))
-        self._client.delete(keys.HELD)
+            self._client.set(keys.HELD, pack_manifest({**held, _DECIDED: True}), keepttl=True)
 
     @reaching_the_store()
     def restore(self, published: Published, found: str | None, now: float) -> str | None:
@@ -384,14 +399,8 @@ class Versions:
         conditions: Sequence[str | int],
         dropped_first: Sequence[str],
     ) -> None:
-        names = [
-            keys.lease(lease_token.name),
-            keys.version(version),
-            keys.CURRENT,
-            keys.HISTORY,
-            keys.FROZEN,
-            keys.FREEZES,
-        ]
+        names = [keys.lease(lease_token.name), keys.version(version)]
+        names += [keys.CURRENT, keys.HISTORY, keys.FROZEN, keys.FREEZES]
         prefix = keys.version("")
         arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]
         arguments += [keys.PUBLISHED, *conditions, *dropped_first]

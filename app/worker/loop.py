@@ -136,7 +136,8 @@ class Worker:
             self._jobs, settings.known_targets, self._beat_again, tracer.phase
         )
         refitter.advance = self._progress
-        self._schedule = Schedule(settings, versions, refitter.cache, now)
+        frozen = refitter.frozen.read
+        self._schedule = Schedule(settings, versions, refitter.cache, now, frozen)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
         self._folded_at = self._packed_at = self._looked_at = 0.0
         self._damage = Damage(client)
@@ -274,6 +275,8 @@ class Worker:
             self._train(target, as_of)
             self._delayed.finalise(as_of)
         except (StorageUnavailable, LeaseLost):
+            with suppress(StorageUnavailable):
+                self._trainings.interrupted(target, as_of)
             raise
         except Exception:
             _log.exception("training %s as of %s failed; the model in force stays", target, as_of)

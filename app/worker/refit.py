@@ -220,7 +220,9 @@ class Refitter:
         if ready.atlases or not held.held:
             conditions = (expected, present.freezes)
             version = self._publish(report, carried, ready, lease_token, now(), conditions)
-        return {**report, "version": version, "held": self._hold(request, ready, held, now())}
+            self._drop_held(request, ready)
+        waits = self._hold(request, held, lease_token, now())
+        return {**report, "version": version, "held": waits}
 
     def approve(self, version: str, lease_token: LeaseToken, now: float) -> dict[str, Any]:
         """Publish the maps that are held, beside what is in force of other targets; returns the
@@ -237,10 +239,8 @@ class Refitter:
             for target, atlas in found.atlases.items()
         }
         chosen = RefittedTargets(atlases, dict(found.targets))
-        request = Request(found.as_of)
-        report = self._report(request, in_force, chosen, 0.0) | {"approved": version}
-        conditions = (expected, freezes)
-        published = self._publish(report, in_force, chosen, lease_token, now, conditions)
+        report = self._report(Request(found.as_of), in_force, chosen, 0.0) | {"approved": version}
+        published = self._publish(report, in_force, chosen, lease_token, now, (expected, freezes))
         self.versions.reject()
         return {**report, "version": published, "held": None}
 
@@ -273,20 +273,22 @@ class Refitter:
             refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST)
         self._any_in_force = self._any_in_force or in_force is not None
 
+    def _drop_held(self, request: Request, ready: RefittedTargets) -> None:
+        """What waited for approval is dropped where its targets have new maps now."""
+        before, whole = self.versions.held(), request.campaigns is None
+        if before and whole and before["reasons"].keys() <= ready.atlases.keys():
+            self.versions.reject()
+
     def _hold(
-        self, request: Request, ready: RefittedTargets, held: RefittedTargets, now: float
+        self, request: Request, held: RefittedTargets, lease_token: LeaseToken, now: float
     ) -> dict[str, Any] | None:
-        """Keep what waits for approval, in the place of what waited before; what waited is dropped,
-        too, where its targets have new maps now."""
+        """Keep what waits for approval, in the place of what waited before."""
         if not held.held:
-            before, whole = self.versions.held(), request.campaigns is None
-            if before and whole and before["reasons"].keys() <= ready.atlases.keys():
-                self.versions.reject()
             return None
         packed = {target: atlas.to_bytes() for target, atlas in held.atlases.items()}
         report = {"targets": {target: held.reports[target] for target in held.held}}
         why = {"reasons": held.held}
-        version = self.versions.hold(request.as_of, now, packed, report, why)
+        version = self.versions.hold(lease_token, request.as_of, now, packed, report, why)
         _log.error("held for approval: %s as of %s: %s", version, request.as_of, held.held)
         return {"version": version, **why}
 
@@ -334,8 +336,9 @@ class Refitter:
         refitted.add(order.target, outcome.atlas, report, outcome.held_because)
 
     def due_to_push(self, now: float) -> Iterator[str]:
-        """See `Fitting.pushed`; `now` is epoch seconds."""
-        return self._fitting.pushed(int(now // SECONDS_PER_HOUR), self.bins)
+        """See `Fitting.pushed`; `now` is epoch seconds. Maps that are frozen stay."""
+        pushed = self._fitting.pushed(int(now // SECONDS_PER_HOUR), self.bins)
+        return (target for target in pushed if target not in self._frozen()[0])
 
     def _report_frozen(self, request: Request, order: RefitTask, refitted: RefittedTargets) -> None:
         """How the maps do that stay."""

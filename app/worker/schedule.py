@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from math import floor, inf
 from typing import NamedTuple
@@ -68,6 +68,7 @@ class Schedule:
     versions: Versions
     cache: AtlasCache
     now: Callable[[], float]
+    frozen: Callable[[], Collection[str]] = tuple
     monotonic: Callable[[], float] = time.monotonic
     _pause: _Pause = _NONE
     _reached: float = 0.0
@@ -82,10 +83,10 @@ class Schedule:
         newest = between or float(hour * SECONDS_PER_HOUR)
         if self.settings.clock == "event" or self._pause.lasts(now) or newest == self._reached:
             return []
-        last = self._last_as_of()
-        if (held := self.versions.held()) is not None:
+        first, last = self._fitted()
+        if (held := self.versions.held_as_of()) is not None:
             # It is done, whatever becomes of it.
-            last = max(held["as_of"], last or 0.0)
+            first, last = max(held, first), max(held, last or 0.0)
         if (
             last is not None
             and last > now
@@ -94,6 +95,9 @@ class Schedule:
             # Maps are not to stay until the clock is there again.
             last = None
         hours = due_refits(last, hour, self.settings.window_hours)
+        if not hours and first < hour * SECONDS_PER_HOUR:
+            # What is behind does not take the others back to the hours that they have.
+            hours = [hour]
         due = [float(missed * SECONDS_PER_HOUR) for missed in hours]
         if between is not None and (last is None or last < between):
             due.append(between)
@@ -131,14 +135,18 @@ class Schedule:
             self._first_offset = offset
         return offset
 
-    def _last_as_of(self) -> float | None:
-        """The last moment as of which every target was fitted; None before the first."""
+    def _fitted(self) -> tuple[float, float | None]:
+        """The first moment as of which a target was fitted, and the last as of which anything was;
+        that is None where some never was. Frozen ones do not count, for no refit fits them."""
         version = self.versions.current()
         in_force = self.cache.take(version) if version else None
-        reports = in_force.targets if in_force else {}
-        fitted = [reports.get(target, {}).get("fitted_as_of") for target in self.settings.targets]
-        known = [as_of for as_of in fitted if as_of is not None]
-        return min(known) if len(known) == len(fitted) else None
+        if in_force is None:
+            return 0.0, None
+        chosen = set(self.settings.targets).difference(self.frozen())
+        fitted = [in_force.targets.get(target, {}).get("fitted_as_of") for target in chosen]
+        if None in fitted:
+            return 0.0, None
+        return min(fitted, default=in_force.as_of), in_force.as_of
 
 
 _LONGEST_RETRY_SECONDS = 3600.0
@@ -179,9 +187,13 @@ class TrainingSchedule:
         self.models.forget_attempts(target, as_of)
         self._reach(target, as_of)
 
+    def interrupted(self, target: str, as_of: float) -> None:
+        """It is begun again, and nobody has died of it."""
+        self.models.forget_attempts(target, as_of)
+
     def failed(self, target: str, as_of: float) -> None:
         """Leave failing trainings alone for a while."""
-        self.models.forget_attempts(target, as_of)
+        self.interrupted(target, as_of)
         pause = min(_RETRY_SECONDS * 2**self._failures, _LONGEST_RETRY_SECONDS)
         self._pause = _Pause(self.now(), pause)
         self._failures += 1

@@ -163,7 +163,8 @@ class Together:
         reported = (0, 0) if window.complete else (window.hours.start, window.hours.stop)
         call = Call(
             uuid4().hex,
-            target,
+            # Of maps on trial that whose events they are fitted to.
+            history.blocks.stored.target,
             calibrator,
             history.as_of,
             hours.start,
@@ -186,13 +187,13 @@ class Together:
             if own.blocks.window.hours:
                 window.found, window.complete = self._scores(call, own), True
             return fitted
-        except Exception as error:
+        except BaseException as error:  # `JobCancelled` too: nobody is to wait for it.
             self._stop(call, error)
             raise
         finally:
             self._refits.end(call.id, peers.step - 1)
 
-    def _stop(self, call: Call, error: Exception) -> None:
+    def _stop(self, call: Call, error: BaseException) -> None:
         alone = isinstance(error, NotDivided) and not isinstance(error, PeerLost)
         self._refits.stop(call.id, f"{_ALONE if alone else ''}{error}")
 

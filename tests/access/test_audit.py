@@ -60,6 +60,7 @@ def test_no_change_is_made_that_the_file_cannot_tell(redis_client, tmp_path):
         made.append("a change")
 
     assert made == []
+    assert [entry.what for entry in log.newest(10)] == ["retrain-failed", "retrain"]
 
 
 def test_what_is_written_verifies_and_pages_backwards(log):

@@ -144,6 +144,17 @@ def test_a_key_that_ends_is_rotated_into_one_that_ends(store, clock):
     assert store.rotate(old.id, DAY)[0].expires_at == clock.now + 90 * DAY
 
 
+@pytest.mark.parametrize("life", [None, 90 * DAY])
+def test_a_second_rotation_gives_the_life_of_the_first(store, clock, life):
+    """After the first token was lost: the key itself ends with its grace by then."""
+    old, _ = store.make(READ, expires_at=life and NOW + life)
+    lost, _ = store.rotate(old.id, DAY)
+    store.revoke(lost.id)
+    clock.now += DAY / 2
+
+    assert store.rotate(old.id, DAY)[0].expires_at == (life and clock.now + life)
+
+
 def test_what_ends_a_key(store, clock):
     revoked, token = store.make(READ)
     expired, other = store.make(READ)

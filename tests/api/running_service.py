@@ -52,6 +52,15 @@ class RunningService:
         eventually(lambda: self.serving == version)
         return version
 
+    def hold(self) -> str:
+        """Have a version without maps wait for approval, as the worker does; returns its id."""
+        lease = Lease(self.store, "worker", "test", LEASE_SECONDS)
+        assert lease.acquire()
+        versions, why = Versions(self.store, self.settings.versions_kept), {"click": "no-maps"}
+        held = versions.hold(lease.token, 1.0, 2.0, {}, {}, {"reasons": why})
+        lease.release()
+        return held
+
     @property
     def serving(self) -> str:
         """The version that the service says it serves."""

@@ -153,6 +153,12 @@ def test_rotation_and_expiry_by_routes(closed, keys, admin):
     ended = closed.http.post(f"{path}/expire", json={"at": time.time()}, headers=admin)
     unknown = closed.http.post("/v1/admin/keys/x/revoke", headers=admin)
     wrong = closed.http.post("/v1/admin/keys", json={"scopes": ["root"]}, headers=admin)
+    endless = {"scopes": ["read"], "expires_at": 1_893_456_000_000}
+    late = closed.http.post("/v1/admin/keys", json=endless, headers=admin)
+    later = closed.http.post(f"{path}/expire", json={"at": 1e13}, headers=admin)
+    named = {"scopes": ["read"], "name": "n" * 9_000}
+    long = closed.http.post("/v1/admin/keys", json=named, headers=admin)
+    audit = closed.http.get("/v1/admin/audit", headers=admin).json()["entries"]
 
     assert rotated.status_code == 201
     assert rotated.json()["key"]["replaces"] == keys.key.id
@@ -160,6 +166,8 @@ def test_rotation_and_expiry_by_routes(closed, keys, admin):
     assert ended.json()["standing"] == "expired"
     assert kind(unknown) == (404, "not-found")
     assert wrong.json()["field"] == "scopes[0]"
+    assert [each.json()["field"] for each in (late, later, long)] == ["expires_at", "at", "name"]
+    assert max(len(entry["target"]) for entry in audit) == 101
 
 
 def test_a_bound_key_sees_its_own_campaigns_alone(closed, keys):

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from app.settings import Settings
-from app.storage import Jobs, Versions
+from app.storage import Jobs
 from app.storage.jobs import QUEUE_LIMIT
 from calibrators import Atlas
 from tests.api.problems import broken_rule, problem
@@ -217,8 +217,7 @@ def test_by_the_events_clock_the_window_ends_with_their_newest_hour(event_clock_
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 def test_a_decision_on_the_version_that_is_held_is_a_job(service, decision):
-    versions = Versions(service.store, 8)
-    held = versions.hold(1.0, 2.0, {}, {}, {"reasons": {"click": "no-maps"}})
+    held = service.hold()
     listed = service.http.get("/v1/admin/versions").json()["held"]
 
     answer = service.http.post(f"/v1/admin/versions/{held}/{decision}")

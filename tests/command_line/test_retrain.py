@@ -158,7 +158,7 @@ def test_a_refit_that_is_held_says_why_and_how_it_is_approved(called, service, w
 @pytest.mark.parametrize("named", [True, False])
 def test_what_is_held_is_approved_or_rejected(called, service, worked, named):
     versions = Versions(service.store, 8)
-    held = versions.hold(1.0, 2.0, {}, {}, {"reasons": {"click": "no-maps"}})
+    held = service.hold()
     which = [held] if named else []
     approved = worked(result=OUT)
     approval = called("retrain", "--approve", *which, "--url", service.url)

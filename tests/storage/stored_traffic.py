@@ -143,7 +143,7 @@ def _ask(client: redis.Redis, worker: Worker, clock: TrafficClock) -> None:
     jobs.submit("train", {}, clock())
     published = versions.load(versions.current() or "")
     why = {"reasons": {"click": "moved-far"}}
-    versions.hold(AS_OF, clock(), published.atlases, published.report, why)
+    versions.hold(worker._lease.token, AS_OF, clock(), published.atlases, published.report, why)
     client.incr("sirocco:{maps}:training:conversion:0")
 
 

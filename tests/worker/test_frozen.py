@@ -47,6 +47,42 @@ def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
     assert "frozen" not in third["targets"]["click"]
 
 
+@pytest.mark.parametrize("frozen", [["click"], ["view"], ["click", "view"]])
+def test_hours_are_refitted_once_beside_what_is_frozen(redis_client, settings, clock, frozen):
+    both = settings.model_copy(update={"targets": ("click", "view"), "delayed_targets": ()})
+    worker = Worker(both, redis_client, clock, "test")
+    assert worker._lease.acquire()
+    clock.seconds = (HOUR + 2.5) * SECONDS
+    worker.step()
+    FrozenTargets(redis_client).freeze(frozen, 1.0)
+    clock.seconds = (HOUR + 4.5) * SECONDS
+
+    for _ in range(4):
+        worker.step()
+    seen = [HOUR + hour for hour in (4, 3, 2)]
+    assert [row["as_of"] / SECONDS for row in worker._versions.history()] == seen
+    FrozenTargets(redis_client).release(frozen)
+    clock.seconds += SECONDS
+    worker.step()
+    assert [row["as_of"] / SECONDS for row in worker._versions.history()] == [HOUR + 5, *seen]
+
+
+def test_a_target_that_is_behind_takes_the_others_back_to_no_hour(redis_client, settings, clock):
+    both = settings.model_copy(update={"targets": ("click", "view"), "delayed_targets": ()})
+    worker = Worker(both, redis_client, clock, "test")
+    assert worker._lease.acquire()
+    clock.seconds = (HOUR + 4.5) * SECONDS
+    worker.step()
+    token = worker._lease.token
+    worker._refitter.run(Request((HOUR + 1) * SECONDS, "click"), token, worker._now)
+    later = Worker(both, redis_client, clock, "test")
+    later._lease = worker._lease
+
+    assert later._schedule.due() == [(HOUR + 4) * SECONDS]
+    clock.seconds += SECONDS
+    assert later._schedule.due() == [(HOUR + 5) * SECONDS]
+
+
 def test_frozen_campaigns_keep_what_serves_them(worker, redis_client):
     """With a map of their own or without, in refits of all and of some campaigns."""
     versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
@@ -74,7 +110,8 @@ def test_an_approval_keeps_what_serves_frozen_campaigns(worker, redis_client):
     first = atlas_of(versions, refit(worker, 2))
     name = first.campaigns[0]
     held = {"click": Atlas.build({name: CalibrationMap.proportional(0.5)}).to_bytes()}
-    version = versions.hold(HOUR * SECONDS, 1.0, held, {"targets": {"click": {}}}, {"reasons": {}})
+    token, report = worker._lease.token, {"targets": {"click": {}}}
+    version = versions.hold(token, HOUR * SECONDS, 1.0, held, report, {"reasons": {}})
     frozen.freeze([f"click:{name}"], 1.0)
 
     report = worker._refitter.approve(version, worker._lease.token, 2.0)

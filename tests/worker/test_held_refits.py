@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import Heartbeat, Jobs, Lease, Versions, keys
+from app.storage import Heartbeat, Jobs, Lease, LeaseLost, Versions, keys
 from app.worker.loop import Worker
 from evaluation import EventTable
 from tests.worker.conftest import HOUR
@@ -134,8 +134,24 @@ def test_a_held_hour_is_not_refitted_again(redis_client, settings, clock, append
     clock.seconds = (HOUR + 5.5) * SECONDS
     first, second = worker.step(), worker.step()
 
+    versions = Versions(redis_client, 8)
     assert (first, second) == (True, False)
-    assert Versions(redis_client, 8).held()["as_of"] == (HOUR + 5) * SECONDS
+    assert versions.held()["as_of"] == (HOUR + 5) * SECONDS
+    versions.reject()
+    later = Worker(guarded, redis_client, clock, "test")
+    later._lease = worker._lease
+    assert (later.step(), versions.held()) == (False, None)
+
+
+def test_who_has_lost_the_lease_holds_nothing(redis_client, worker):
+    versions, token = worker._versions, worker._lease.token
+    held = versions.hold(token, 2.0, 3.0, {}, {}, {"reasons": {}})
+    worker._lease.release()
+
+    with pytest.raises(LeaseLost):
+        versions.hold(token, 1.0, 3.0, {}, {}, {"reasons": {}})
+
+    assert versions.held()["version"] == held
 
 
 def test_after_a_damaged_version_the_newest_whole_one_is_compared_with(

@@ -6,6 +6,7 @@ import redis
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage import BinsStore, Lease, Versions
+from app.storage.overrides import FrozenTargets
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.worker.refit import Refitter, Request
 from calibrators import BinsTable
@@ -42,6 +43,10 @@ def test_a_running_hour_is_refitted_when_another_model_scores_it(
     assert list(refitter.due_to_push(now)) == []
     refitter.run(Request(BEGUN * SECONDS), lease.token, clock)
     load(redis_client, tables, PUSH, PUSH + 1)
+    refitter.frozen = FrozenTargets(redis_client)
+    refitter.frozen.freeze(["click"], 1.0)
+    assert list(refitter.due_to_push(now)) == []
+    refitter.frozen.release(["click"])
 
     assert list(refitter.due_to_push(now)) == due
     reports = [

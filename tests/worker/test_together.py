@@ -21,6 +21,7 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import BinsStore, Jobs, Lease, Versions, open_redis
+from app.storage.experiments import CHALLENGER_OF
 from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, joint_refit, lease, seal, shards_of
 from app.storage.lease import (
     PLACES,
@@ -34,6 +35,7 @@ from app.storage.lease import (
 from app.worker import loop
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.monitoring import RawWindow, TargetReport
+from app.worker.progress import JobCancelled
 from app.worker.together import StorePeers, Together, shards_of_worker
 from calibrators import Atlas, BinsTable, CalibrationMap, History
 from calibrators.bins.model_versions import named
@@ -181,6 +183,33 @@ def test_three_workers_make_the_maps_of_one(stored, workers, caplog, calibrator)
     assert caplog.text.count("helped with the refit of click") == 4
     assert not stored.keys("sirocco:{maps}:joint_refit*")
     assert not stored.exists(*(lease(place) for place in PLACES))
+
+
+def test_maps_on_trial_are_fitted_to_the_campaigns_of_all(stored, workers):
+    """By a name that no events have."""
+    first, *helpers = (workers.worker(name) for name in ("first", "second", "third"))
+    expected = alone(workers, "sir")
+
+    with workers.helping(helpers):
+        found = first.methods.refit("sir", CHALLENGER_OF(TARGET), history_of(first), True)
+
+    assert told(found) == expected
+
+
+def test_who_is_called_to_a_refit_that_is_cancelled_goes(stored, workers):
+    first, helper = workers.worker("first"), workers.worker("second")
+
+    def cancelled(share: float) -> None:
+        if share > 0.1:
+            raise JobCancelled("000001")
+
+    bins = first.bins.history(TARGET, NEWEST - HOURS + 1, NEWEST + 1, cancelled)
+    history = StoredHistory(NEWEST + 1.0, ReadBlocks(bins, RawWindow.none()))
+    with ThreadPoolExecutor(1) as pool:
+        helping = pool.submit(lambda: any(iter(helper.help, None)))
+        with pytest.raises(JobCancelled):
+            first.methods.refit("pooled", TARGET, history, True)
+        assert helping.result(timeout=60)
 
 
 @pytest.mark.parametrize("calibrator", [pytest.param("pooled", marks=pytest.mark.slow), "sir"])

@@ -1,11 +1,12 @@
 """The loop with delayed targets: daily trainings, jobs, and failures that stop nothing."""
 
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import EventBatch, Heartbeat, Jobs, Versions
+from app.storage import EventBatch, Heartbeat, Jobs, StorageUnavailable, Versions
 from app.storage.clicks import OpenClick
 from app.worker.loop import Worker
 from app.worker.schedule import TrainingSchedule
@@ -145,6 +146,17 @@ def test_a_training_that_takes_the_worker_down_is_given_up(settings, models, wor
     begun = [list(new_schedule(settings, models, worker, clock).due()) for _ in range(5)]
 
     assert [len(due) for due in begun] == [1, 1, 1, 0, 0]
+
+
+def test_a_store_that_is_away_amid_trainings_gives_nothing_up(worker, models, clock, monkeypatch):
+    clock.seconds = AS_OF + DELAY
+    with monkeypatch.context() as away:
+        away.setattr(worker, "_train", Mock(side_effect=StorageUnavailable("a timeout")))
+        for _ in range(5):
+            with pytest.raises(StorageUnavailable):
+                worker.step()
+
+    assert models.attempt(TARGET, AS_OF) == 1
 
 
 def test_workers_that_find_too_little_give_nothing_up(redis_client, settings, clock, models):
