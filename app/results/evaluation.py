@@ -70,11 +70,16 @@ class SliceTable:
         """How many would seem so if all were right: the intervals leave out so many."""
         return CHANCE * len(self)
 
+    @cached_property
+    def ends_for_all(self) -> tuple[Floats, Floats]:
+        """Where every PCOC may lie by chance, all of them at once, (slices,) each."""
+        n, positives, expected = (self.columns[name] for name in ("n", "positives", "expected"))
+        return pcoc_interval(n, positives, expected, 1.0 - CHANCE / len(self))
+
     @property
     def more_than_chance(self) -> bool:
         """Whether more are off than chance explains, or one by more than it explains for any."""
-        n, positives, expected = (self.columns[name] for name in ("n", "positives", "expected"))
-        lower, upper = pcoc_interval(n, positives, expected, 1.0 - CHANCE / len(self))
+        lower, upper = self.ends_for_all
         one_is = bool(((lower > 1.0) | (upper < 1.0)).any())
         return one_is or (self.off > 0 and bool(bdtrc(self.off - 1, len(self), CHANCE) < CHANCE))
 
@@ -118,8 +123,9 @@ class EvaluatedLog:
         return min((count for count in cells if count is not None), default=None)
 
 
-_BEYOND_FLOOR = 1.5
-"""Cal-N of so many times its floor is more than chance."""
+_BEYOND_FLOOR = 2.0
+"""Cal-N of so many times its floor is more than chance: scores that are right have that once in
+twenty logs or so, because a thin lowest bin decides."""
 _LONGEST_NAME = 40
 
 
@@ -197,9 +203,9 @@ def _off(what: str, table: SliceTable) -> str:
     if not table.more_than_chance:
         return f"{said}, no more than would be if all were right."
     worst = table.worst_first[0]
-    lower, upper = (float(table.columns[f"pcoc_{end}"][worst]) for end in ("lower", "upper"))
-    name = shortened(table.names[worst], _LONGEST_NAME)
-    return f"{said}; {name} most: at least {off_by(max(lower, min(upper, 1.0)))}."
+    lower, upper = (float(ends[worst]) for ends in table.ends_for_all)
+    name, least = shortened(table.names[worst], _LONGEST_NAME), max(lower, min(upper, 1.0))
+    return f"{said}; {name} most" + ("." if least == 1.0 else f": at least {off_by(least)}.")
 
 
 _WORTH_SAYING = 0.001

@@ -30,15 +30,17 @@ _SPARSEST = 4
 """Keys of a span up to this many times their number are summed in place, others by sorting."""
 
 
-def to_fixed(values: Floats) -> Integers:
-    """Each value in fixed point, rounded half up (error at most 5e-10).
+class BinOverflow(OverflowError, ValueError):
+    """A value, or a sum, that no bin can hold: it must stay under 9.2e9."""
 
-    Raises ValueError when a value does not fit: |v| must stay under 9.2e9.
-    """
+
+def to_fixed(values: Floats) -> Integers:
+    """Each value in fixed point, rounded half up (error at most 5e-10); raises BinOverflow."""
     with np.errstate(over="ignore"):
         scaled = np.floor(values * SCALE + 0.5)
     if scaled.size and np.abs(scaled).max() >= LIMIT:
-        raise ValueError(f"{values[np.abs(scaled).argmax()]}: a value in a bin must be under 9.2e9")
+        largest = values[np.abs(scaled).argmax()]
+        raise BinOverflow(f"{largest}: a value in a bin must be under 9.2e9")
     return scaled.astype(np.int64)
 
 
@@ -122,7 +124,7 @@ def _refuse_overflow(parts: Sequence[Part]) -> None:
     short = keys.max() <= _SPARSEST * keys.size
     place = keys if short else np.unique(keys, return_inverse=True)[1]
     if max(np.bincount(place, column).max() for column in columns) >= LIMIT:
-        raise OverflowError("a bin holds more than 9.2e9 samples: use shorter windows")
+        raise BinOverflow("a bin holds more than 9.2e9 samples: use shorter windows")
 
 
 _WIDTHS = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}

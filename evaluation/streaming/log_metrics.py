@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv
 
 from calibrators.samples import Floats
 from evaluation.metrics.auc import roc_areas
@@ -24,7 +25,6 @@ from evaluation.metrics.reliability import (
     ScoreQuantiles,
     reliability_diagram,
     score_quantiles,
-    wilson_interval,
 )
 from evaluation.streaming.in_memory import RevenueRows
 from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
@@ -36,7 +36,7 @@ def group_ratios(sums: Sums, confidence: float = 0.95) -> dict[str, Floats]:
 
     n, positives, pcoc, copc, prediction_error, ropr, log_loss, rig, mse, nmse and mae are those of
     the functions of that name. `pcoc_lower` and `pcoc_upper` are where PCOC may lie by chance: the
-    mean probability over the ends of Wilson's interval of the rate. `expected` and `bids` are the
+    mean probability over the ends of the exact interval of the rate. `expected` and `bids` are the
     sums of the probabilities and of the bids.
     """
     weights, positives = sums.weights, sums.positives
@@ -69,13 +69,16 @@ def pcoc_interval(
     """Where the PCOC of each slice may lie by chance, from its sums, (slices,).
 
     Both ends are nan without samples. The upper end is infinite without positives: they may be as
-    rare as one likes.
+    rare as one likes. The interval of the rate leaves out the truth no more often than it says,
+    also of few positives, where that of Wilson is too short.
+
+    Source: Clopper and Pearson, Biometrika 26, 1934.
     """
-    held = weight > 0.0
+    held, tail = weight > 0.0, 0.5 * (1.0 - confidence)
     weight = np.where(held, weight, 1.0)
-    low, high = wilson_interval(np.minimum(positives / weight, 1.0), weight, confidence)
-    # Of the few last digits that the interval of a rate of 0 leaves.
-    low = np.where(positives > 0.0, low, 0.0)
+    negatives = np.maximum(weight - positives, 0.0)
+    low = np.where(positives > 0.0, betaincinv(positives, negatives + 1.0, tail), 0.0)
+    high = np.where(negatives > 0.0, betaincinv(positives + 1.0, negatives, 1.0 - tail), 1.0)
     mean = expected / weight
     ends = quotients(mean, high), quotients(mean, low)
     return np.where(held, ends[0], np.nan), np.where(held, ends[1], np.nan)

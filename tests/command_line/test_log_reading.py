@@ -206,6 +206,21 @@ def test_counts_are_that_many_impressions(tmp_path: Path, answer: Callable[..., 
         assert_close(other[name], card)
 
 
+@pytest.mark.parametrize(("weight", "said"), [(1e12, "1000000000000.0: a"), (3e9, "a bin holds")])
+def test_weights_that_no_bin_can_hold_are_said_to_be(
+    tmp_path: Path, called: Sirocco, weight: float, said: str
+) -> None:
+    rows = [f"{START + 60 * n},a,0.5,{n % 2},{weight}\n" for n in range(400)]
+    log = csv(tmp_path, "".join(rows), "time,campaign,score,outcome,w\n")
+    options = ("--window", "3h", "--calibrators", "sir", "--draws", "0", "--weights", "w")
+
+    run = called("backtest", log, *options)
+
+    assert run.returncode == 2
+    assert said in " ".join(run.stderr.split())
+    assert "dividing all weights by one number helps" in " ".join(run.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("head", "row", "columns", "expected"),
     [

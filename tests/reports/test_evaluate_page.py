@@ -7,6 +7,8 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, off_by, summary
 from evaluation.streaming import OVERALL, Groupings, LogBatch, StreamedLog, log_metrics
+from evaluation.streaming.log_metrics import group_ratios
+from evaluation.streaming.rows import Sums
 
 SIZE = 6_000
 
@@ -113,6 +115,24 @@ def test_promises_that_do_not_come_true_are_said_not_to() -> None:
     assert "chance explains" in said[1]
     assert said[3].startswith("1 of 5 campaigns are off by more than chance; c0 most: at least ")
     assert evaluate_page(wrong).tiles[0].good is False
+
+
+@pytest.mark.parametrize(("slices", "rows", "rate"), [(500, 5, 0.02), (1_000, 100, 0.005)])
+def test_many_small_slices_of_right_scores_are_said_to_be_right(
+    slices: int, rows: int, rate: float
+) -> None:
+    """All but once in ten logs: one in twenty for their number, and for the worst of them."""
+    rng, said = np.random.default_rng(0), 0
+    zeros = [np.zeros(slices)] * 6
+    for _ in range(100):
+        positives = rng.binomial(rows, rate, slices).astype(float)
+        counts = (np.full(slices, float(rows)), positives, np.full(slices, rows * rate))
+        columns = group_ratios(Sums(*counts, *zeros))
+        table = SliceTable([f"c{number}" for number in range(slices)], columns, None)  # type: ignore[arg-type]
+        said += table.more_than_chance
+        assert table.off <= 2 * table.off_by_chance
+
+    assert said <= 10
 
 
 def test_a_log_without_positives_is_said_to_have_none() -> None:

@@ -34,6 +34,7 @@ from app.results.backtest import RAW, Backtested, ScoredEvents, after, first_eva
 from app.results.formatting import Rows
 from app.settings import Settings
 from calibrators import CALIBRATORS, Calibrator, Method, Sufficiency
+from calibrators.bins.codecs import BinOverflow
 from calibrators.fields.sums import PAIR
 from calibrators.registry import POOLED
 from evaluation.backtest.backtest import Scored
@@ -97,7 +98,10 @@ def _run_log(
 ) -> None:
     methods = _chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
     _check_reference(given.against, methods)
-    found = LogBacktest(settings, methods, given).run(log, columns, reading)
+    try:
+        found = LogBacktest(settings, methods, given).run(log, columns, reading)
+    except BinOverflow as error:
+        raise CommandError(f"{log}: {error}; dividing all weights by one number helps") from None
     report_backtest(found, picture=given.picture, page=given.report, as_json=given.json)
     if not given.json:
         note_files(predictions=given.output)

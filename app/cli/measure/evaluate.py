@@ -247,7 +247,7 @@ def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
 
 def _title(table: SliceTable, what: str) -> str:
     chance = table.off_by_chance
-    expected = f"about {chance:,.0f}" if chance > 0.5 else "hardly any"
+    expected = f"up to {chance:,.0f}" if chance > 0.5 else "hardly any"
     return (
         f"{table.off:,} of {len(table):,} {what} are off by more than chance"
         f" (if all were right, {expected} would seem so)"

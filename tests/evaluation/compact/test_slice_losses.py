@@ -4,8 +4,8 @@ from math import inf, isnan
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from evaluation.metrics.reliability import wilson_interval
 from evaluation.streaming.log_metrics import group_ratios
 from evaluation.streaming.rows import SliceSums, Sums
 
@@ -17,7 +17,7 @@ def sums(weight, positives, expected):
 
 def test_the_interval_of_pcoc_is_that_of_the_rate_upside_down():
     columns = group_ratios(sums(1_000, 50, 60))
-    lower, upper = wilson_interval(np.array([0.05]), np.array([1_000.0]), 0.95)
+    lower, upper = binomtest(50, 1_000).proportion_ci(0.95, method="exact")
     assert columns["pcoc"][0] == pytest.approx(1.2)
     assert columns["pcoc_lower"] == pytest.approx(0.06 / upper)
     assert columns["pcoc_upper"] == pytest.approx(0.06 / lower)
