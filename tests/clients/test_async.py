@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -236,6 +237,23 @@ def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: Fault
     assert unsent == told
     assert (counts.accepted, counts.duplicates) == (6, 4)
     assert stored(service) == 10
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_who_ends_before_it_is_closed_is_told_what_waits(proxy: FaultyProxy, closing: bool) -> None:
+    told: list[Batch] = []
+    proxy.always = answers(503)
+
+    async def end_early(sirocco: AsyncSirocco) -> Any:
+        events = sirocco.events(eager(on_unsent=told.extend))
+        put_outcomes(events, 3)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await (events.close(60.0) if closing else asyncio.sleep(60.0))
+
+    with_client(proxy.url, end_early)
+
+    assert sum(map(len, told)) == 3
 
 
 def test_a_fault_of_ours_does_not_end_the_sending(

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from sirocco_client import (
@@ -309,6 +310,21 @@ def test_what_cannot_be_sent_is_at_least_logged(
             events.close(0.0)
 
     assert "2 events could not be sent" in caplog.text
+
+
+def test_who_is_interrupted_while_closing_is_told_what_waits(
+    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Batch] = []
+    proxy.always = answers(503)
+    with Sirocco(proxy.url, timeout=20.0) as sirocco:
+        events = sirocco.events(eager(on_unsent=told.extend))
+        put_outcomes(events, 3)
+        monkeypatch.setattr(events, "flush", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            events.close()
+
+    assert sum(map(len, told)) == events.counts.unsent == 3
 
 
 def fail(told: object) -> None:

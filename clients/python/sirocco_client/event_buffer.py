@@ -201,10 +201,13 @@ class EventBuffer(_Buffer):
             if self._closed:
                 return []
             self._closed = True
-        self.flush(timeout)
-        unsent = self._stop()
-        atexit.unregister(self._close_at_exit)
-        report_unsent(unsent, self._buffering)
+        try:
+            self.flush(timeout)
+        finally:
+            # Who is interrupted while it waits is told, too.
+            unsent = self._stop()
+            atexit.unregister(self._close_at_exit)
+            report_unsent(unsent, self._buffering)
         return unsent
 
     def __enter__(self) -> Self:
@@ -347,13 +350,15 @@ class AsyncEventBuffer(_Buffer):
         if self._closed:
             return []
         self._closed = True
-        await self.flush(timeout)
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        unsent = self._give_up()
-        await self._connections.close()
-        report_unsent(unsent, self._buffering)
+        try:
+            await self.flush(timeout)
+        finally:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])
+            unsent = self._give_up()
+            await self._connections.close()
+            report_unsent(unsent, self._buffering)
         return unsent
 
     async def __aenter__(self) -> Self:
@@ -365,8 +370,14 @@ class AsyncEventBuffer(_Buffer):
     def _wake(self) -> None:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task.add_done_callback(self._ended)
         self._changes += 1
         self._notify()
+
+    def _ended(self, _: object) -> None:
+        # The loop ends before anybody has closed the buffer, and nothing can be sent any more.
+        if not self._closed:
+            report_unsent(self._give_up(), self._buffering)
 
     def _notify(self) -> None:
         # Each waiter holds the event that it waits for, so a new one is laid out for the next.
