@@ -57,6 +57,7 @@ from app.storage.blocks import MONEY as PRICES
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
 from calibrators.arms import ARMS, UnitNumbers, buckets_of
+from calibrators.bins.model_versions import parted
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.fields.sums import OTHER, FieldColumn
@@ -293,8 +294,10 @@ class EventAdmission:
         """The fields of the events at these places, as JSON would bring them."""
         request = self._request
         scores = _numbers(request.scores[places])
+        named = [parted(self._names[place]) for place in self._places[places].tolist()]
         columns: dict[str, Iterable[Any]] = {
-            "campaign": [self._names[place] for place in self._places[places].tolist()],
+            "campaign": [campaign for campaign, _ in named],
+            "model_version": [version for _, version in named],
             "occurred_at": _numbers(request.occurred_at[places]),
         }
         if request.outcomes is not None:

@@ -47,6 +47,10 @@ _log = logging.getLogger(__name__)
 
 LEASE, FOLDS, CLOSES = "worker", "folds", "closes"
 TRAIN, APPROVE, REJECT = "train", "approve", "reject"
+_COUNTED = (
+    *("refits", "failures", "consecutive_failures"),
+    *("trainings", "training_failures", "closing_failures"),
+)
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
 _HEARTBEAT_LIFE = 24 * SECONDS_PER_HOUR
@@ -143,15 +147,7 @@ class Worker:
         self._damage = Damage(client)
         self._inspection = Inspection(client, settings.post_click_seconds)
         self._damaged_names = 0.0
-        self._state: dict[str, Any] = {
-            "holder": holder,
-            "refits": 0,
-            "failures": 0,
-            "consecutive_failures": 0,
-            "trainings": 0,
-            "training_failures": 0,
-            "closing_failures": 0,
-        }
+        self._state: dict[str, Any] = {"holder": holder, **dict.fromkeys(_COUNTED, 0)}
         self._beats = Lock()
 
     def run(self, stop: Event) -> None:
@@ -182,6 +178,9 @@ class Worker:
         _log.info("holding the lease as %s", self._holder)
         self._jobs.requeue_running()
         self._refitter.methods.forget()
+        # A lease that changes hands is no failure, nor does it end one: they are counted on.
+        before = self._heartbeat.read() or self._state
+        self._state |= {name: before.get(name, 0) for name in _COUNTED}
         try:
             with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():

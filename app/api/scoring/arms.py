@@ -251,6 +251,19 @@ def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapsho
     return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
 
 
+def by_name(
+    given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot
+) -> ColumnsOfArm:
+    """The same with names, where campaigns deviate in a field and an id may name one that has no
+    map in this atlas."""
+    ids = snapshot.ids[given.target]
+    in_force = header.dictionary == ids.dictionary and atlas is snapshot.atlases[given.target]
+    if not header.flags & INTERNED or in_force or not (atlas.effects and atlas.effects.tables[2]):
+        return given
+    names, places = ids.names(header.dictionary, given.numbers)
+    return given._replace(names=names, numbers=places)
+
+
 def merged(
     given: Sequence[Any], parts: Sequence[Any], column: Callable[[Any], Sequence[Any]]
 ) -> Any:

@@ -41,6 +41,7 @@ from app.api.scoring.arms import (
     TargetScores,
     atlas_of,
     by_arm,
+    by_name,
     check_sees,
     columns_by_arm,
     merged,
@@ -328,6 +329,7 @@ def _calibrated_columns(
 ) -> CalibratedScores:
     atlas = atlas_of(given.arm, given.target, snapshot)
     rows = rows_of(given, header, atlas, snapshot)
+    given = by_name(given, header, atlas, snapshot)
     if len(given.scores) > FEW:
         return _looked_up(given, atlas, rows, given.scores)
     return _looked_up(given, atlas, rows.tolist(), given.scores.tolist())

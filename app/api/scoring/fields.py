@@ -157,7 +157,7 @@ def _named_campaigns(
     if given.names:
         named = [given.names[number] for number in given.numbers.tolist()]
         return named if len(named) > 1 else named[0]
-    # Ids name campaigns with a map of their own; nobody else deviates.
+    # Ids of the list in force name campaigns with a map of their own; nobody else deviates.
     return _by_row(found.atlas, found.rows)
 
 
