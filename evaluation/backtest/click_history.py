@@ -77,21 +77,30 @@ class ClickWindows:
             attribution=(self.post_click <= self.attribution < np.inf, least),
         )
 
-    def recent(self, as_of: float) -> tuple[float, float]:
-        """The newest clicks whose post-click window is over: [first, behind)."""
-        return self._before(as_of - self.post_click)
+    def recent(self, as_of: float, hours: int | None = None) -> tuple[float, float]:
+        """The newest clicks whose post-click window is over, of these hours or so many: [first,
+        behind)."""
+        return self._before(as_of - self.post_click, hours)
 
-    def mature(self, as_of: float) -> tuple[float, float]:
+    def mature(self, as_of: float, hours: int | None = None) -> tuple[float, float]:
         """The newest clicks whose attribution window is over: [first, behind)."""
-        return self._before(as_of - self.attribution)
+        return self._before(as_of - self.attribution, hours)
+
+    def labelled_at_once(self, as_of: float, hours: int) -> list[tuple[float, float]]:
+        """The newest clicks of so many hours in windows, the oldest first, as a service labels
+        them: each window has a correction for drift of its own."""
+        first, behind = self.recent(as_of, hours)
+        starts = range(0, hours, self.hours)
+        ends = [behind - start * SECONDS_PER_HOUR for start in starts]
+        return [(max(self._before(end)[0], first), end) for end in reversed(ends)]
 
     @property
     def longest(self) -> float:
         """Seconds of clicks before a refit that these windows reach back, at most."""
         return self.attribution + self.hours * SECONDS_PER_HOUR
 
-    def _before(self, behind: float) -> tuple[float, float]:
-        return behind - self.hours * SECONDS_PER_HOUR, behind
+    def _before(self, behind: float, hours: int | None = None) -> tuple[float, float]:
+        return behind - (hours or self.hours) * SECONDS_PER_HOUR, behind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,12 +225,14 @@ class PostClickHistory:
     windows : of the target.
     rules : of the training.
     sight : what a model sees of the clicks; all there is unless given.
+    hours : of clicks that a refit learns from; the window unless given.
     """
 
     stream: ClickStream
     windows: ClickWindows
     rules: TrainingRules
     sight: Callable[[Clicks], Clicks] = lambda clicks: clicks
+    hours: int | None = None
     _days: dict[int, Day] = field(default_factory=dict)
 
     def day_of(self, moment: float) -> Day:
@@ -237,17 +248,22 @@ class PostClickHistory:
 
     def labels(self, as_of: float, rules: LabelRules) -> tuple[slice, Floats] | None:
         """The clicks that a refit learns from, and what each counts; None with the source none."""
-        day, chosen = self.day_of(as_of), self.stream.between(*self.windows.recent(as_of))
-        wanted = replace(rules, post_click=self.windows.post_click)
+        windows, day, hours = self.windows, self.day_of(as_of), self.hours or self.windows.hours
+        wanted = replace(rules, post_click=windows.post_click)
         source, used = label_rule(day.model is not None, day.delays, wanted)
         if source == "none":
             return None
+        spans = windows.labelled_at_once(as_of, hours)
+        labels = [self._labels(day, self.stream.between(*span), as_of, used) for span in spans]
+        return self.stream.between(*windows.recent(as_of, hours)), np.concatenate(labels)
+
+    def _labels(self, day: Day, chosen: slice, as_of: float, rules: LabelRules) -> Floats:
         recent = self.stream.select(chosen)
         known = recent.attribution(window=self.windows.attribution, as_of=as_of)
         clicks, start = recent.clicks, chosen.start - day.scored.start
         p = clicks.scores if day.model is None else day.scores[start : start + len(recent)]
-        labels = label(p, known, day.delays, clicks.rows, clicks.campaigns, used, clicks.clicked_at)
-        return chosen, labels
+        known_of = clicks.rows, clicks.campaigns, rules, clicks.clicked_at
+        return label(p, known, day.delays, *known_of)
 
     def _work_out(self, number: int) -> Day:
         midnight = number * SECONDS_PER_DAY
@@ -303,7 +319,7 @@ class PostClickHistory:
 
     def _scored(self, model: PostClickModel | None, midnight: float) -> tuple[slice, Floats]:
         """The clicks that any refit of the day may learn from, with the model's scores."""
-        first, _ = self.windows.recent(midnight)
+        first, _ = self.windows.recent(midnight, self.hours)
         _, behind = self.windows.recent(midnight + SECONDS_PER_DAY)
         chosen = self.stream.between(first, behind)
         if model is None:

@@ -87,7 +87,8 @@ def delayed_backtest(
 
     stream : the clicks; those before `evaluated_until` with all conversions of their window.
     calibrator : the same for every row; or a method, such as the pooled one, which learns from the
-        labelled clicks by hour, as of the newest one's, and carries its memory from hour to hour.
+        labelled clicks by hour, of as many hours as it looks back, as of the newest one's, and
+        carries its memory from hour to hour.
     evaluated_from, evaluated_until : epoch seconds; every hour that starts inside is evaluated.
     windows : the defaults of `ClickWindows` unless given.
     pccem : name to rules of the pccem rows; `PCCEM_ROWS` unless given.
@@ -119,11 +120,15 @@ def delayed_backtest(
     """
     windows = windows or ClickWindows()
     hours = _evaluated_hours(stream, evaluated_from, evaluated_until, windows)
-    history = PostClickHistory(stream, windows, training or TrainingRules(), sight or _all_of)
+    # A method looks back as far as it does in the service.
+    of_method = 0 if isinstance(calibrator, Calibrator) else calibrator.hours
+    learnt = max(windows.hours, of_method)
+    rules, seen = training or TrainingRules(), sight or _all_of
+    history = PostClickHistory(stream, windows, rules, seen, learnt)
     labellers = {
-        **_baselines(stream, windows),
+        **_baselines(stream, windows, learnt),
         **_pccem_rows(history, PCCEM_ROWS if pccem is None else pccem),
-        ORACLE: _final(stream, windows, windows.recent),
+        ORACLE: _final(stream, windows, partial(windows.recent, hours=learnt)),
     }
     # An hour more: where the windows end within an hour, so does the first of theirs.
     method = method_of(calibrator, sufficiency or Sufficiency(), windows.hours + 1)
@@ -166,17 +171,17 @@ def _all_of(clicks: Clicks) -> Clicks:
     return clicks
 
 
-def _baselines(stream: ClickStream, windows: ClickWindows) -> dict[str, Labeller]:
+def _baselines(stream: ClickStream, windows: ClickWindows, hours: int) -> dict[str, Labeller]:
     converted_soon = stream.outcomes(windows.post_click)
 
     def short_term(hour: float) -> Labelled:
-        chosen = stream.between(*windows.recent(hour))
+        chosen = stream.between(*windows.recent(hour, hours))
         return chosen, converted_soon[chosen]
 
     return {
         NONE: lambda hour: None,
         STC: short_term,
-        LTC: _final(stream, windows, windows.mature),
+        LTC: _final(stream, windows, partial(windows.mature, hours=hours)),
     }
 
 

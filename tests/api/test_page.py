@@ -378,3 +378,34 @@ def test_where_one_goes_before_the_page_listens_is_not_missed(browser, furnished
         seen.page.reload()
 
         expect(seen.page.locator("h1")).to_have_text(VIEWS["experiments"])
+
+
+def test_what_comes_late_stands_where_it_belongs(browser, furnished):
+    late = []
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        page.route("**/v1/reliability/**", lambda route: late.append(route))
+        page.goto("about:blank")
+        page.goto(f"{furnished.url}/#/campaign/click/books%2Fpaper")
+        expect(page.get_by_role("heading", name="Its calibrator")).to_be_visible()
+        expect(page.locator(".waits")).to_have_count(1)
+        assert page.locator("main > div > *").first.get_attribute("class") == "crumbs"
+        late.pop(0).continue_()
+        expect(page.locator(".waits")).to_have_count(0)
+        assert page.locator("main > div > *").first.get_attribute("class") == "crumbs"
+
+
+def test_a_view_that_there_is_not_is_the_first(browser, furnished):
+    with opened(browser, furnished) as seen:
+        seen.page.evaluate("location.hash = '#/constructor'")
+        expect(seen.page.locator("h1")).to_have_text("Overview")
+        assert seen.problems == []
+
+
+def test_where_admin_routes_are_elsewhere_a_campaign_says_so(browser, furnished):
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        page.route("**/v1/admin/overrides**", lambda route: route.fulfill(status=404, json={}))
+        page.evaluate("location.hash = '#/campaign/click/books%2Fpaper'")
+        expect(page.get_by_text("Admin routes are not served on this port")).to_be_visible()
+        expect(page.get_by_role("button", name="Set")).to_have_count(0)

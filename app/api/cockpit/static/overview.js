@@ -2,6 +2,7 @@
 import { html } from "./htm-preact.js";
 import { PcocBar } from "./charts.js";
 import { Badge, Fact, Progress, Table, count, duration, moment, number, percent, plural } from "./parts.js";
+import { key } from "./service.js";
 
 const REASONS = {
   "store-away": "Redis does not answer. Scores are calibrated as before; events are refused until it is back.",
@@ -27,7 +28,7 @@ export function amiss(status) {
   const worker = status.worker;
   if (status.campaigns.length) return said;
   if (!worker) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
-  else if (status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
+  else if (status.store.up && status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
   if (worker?.consecutive_failures === 1) said.push("The last refit failed; the next try comes by itself.");
   if (status.published_at && status.now - status.published_at > STALE)
     said.push(`The maps are ${duration(status.now - status.published_at)} old.`);
@@ -96,12 +97,12 @@ const Bound = ({ status, said }) => html`<h1 tabindex="-1">Overview</h1>
 const step = (name, text, code) => html`<li><b>${name}.</b> ${text}<pre tabindex="0">${code}</pre></li>`;
 
 export function FirstSteps() {
-  const at = location.origin;
+  const at = location.origin, by = key.get() && " -H 'Authorization: Bearer …'";
   return html`<section class="card" aria-labelledby="first"><h2 id="first">No maps yet: what to do first</h2><ol class="steps">
     ${step("Send events", "An impression with the score that your model gave, and its click if one comes.",
-    `curl -s ${at}/v1/events --json '[{"type": "impression", "id": "i-1", "campaign": "shoes",\n  "occurred_at": ${Math.floor(Date.now() / 1000) - 60}, "scores": {"click": 0.021}}]'`)}
-    ${step("Have it learn", "The worker refits after every full hour; now, if you ask.", `curl -s -X POST ${at}/v1/admin/retrain`)}
-    ${step("Calibrate", "Until then every score comes back as it is.", `curl -s ${at}/v1/calibrate \\\n  --json '{"target": "click", "campaign": "shoes", "scores": [0.02, 0.04]}'`)}
+    `curl -s ${at}/v1/events${by} --json '[{"type": "impression", "id": "i-1", "campaign": "shoes",\n  "occurred_at": ${Math.floor(Date.now() / 1000) - 60}, "scores": {"click": 0.021}}]'`)}
+    ${step("Have it learn", "The worker refits after every full hour; now, if you ask.", `curl -s -X POST ${at}/v1/admin/retrain${by}`)}
+    ${step("Calibrate", "Until then every score comes back as it is.", `curl -s ${at}/v1/calibrate${by} \\\n  --json '{"target": "click", "campaign": "shoes", "scores": [0.02, 0.04]}'`)}
   </ol></section>`;
 }
 

@@ -7,10 +7,10 @@ import { Delayed, Overview, amiss } from "./overview.js";
 import { Versions } from "./versions.js";
 import { key, usePolled } from "./service.js";
 
-const VIEWS = { "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], fields: ["Fields", Fields], delayed: ["Delayed", Delayed] };
+const VIEWS = { __proto__: null, "": ["Overview", Overview], campaigns: ["Campaigns", Campaigns], versions: ["Versions", Versions], experiments: ["Experiments", Experiments], fields: ["Fields", Fields], delayed: ["Delayed", Delayed] };
 
 // Who sees some campaigns only has the views that are of single ones.
-const viewsOf = (status) => (status?.campaigns.length ? { "": VIEWS[""], campaigns: VIEWS.campaigns } : VIEWS);
+const viewsOf = (status) => (status?.campaigns.length ? { __proto__: null, "": VIEWS[""], campaigns: VIEWS.campaigns } : VIEWS);
 
 function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
@@ -35,7 +35,7 @@ function AskForKey({ error, onGiven }) {
   return html`<h1 tabindex="-1">An API key, please</h1>
     <form class="card" onSubmit=${given}>
       ${key.get() && html`<p class="failed" role="alert">${error.status === 403 ? `This key may not read: ${error.message}.` : "This key is not valid: it is wrong, has ended or was revoked."}</p>`}
-      <label>API key <input type="password" name="key" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} required placeholder="sir_…" /></label>
+      <label>API key <input type="password" name="key" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} required pattern="\\s*[!-~]+\\s*" title="as it was shown, such as sir_…" placeholder="sir_…" /></label>
       <button class="main">Open</button>
       <p>The scope <code>read</code> shows everything, or the campaigns that the key is bound to; <code>admin</code> changes it, too. The key stays in this tab until that is closed; <code>sirocco keys create</code> makes one.</p>
     </form>`;

@@ -36,8 +36,9 @@ export const Progress = ({ value, label }) => html`
 export const Failed = ({ error }) => html`<p class="failed" role="alert">${error.message}</p>`;
 
 export function Loading({ asked, children }) {
-  if (asked.data) return html`<div>${asked.error && html`<${Failed} error=${asked.error} />`}${children(asked.data)}</div>`;
-  return asked.error ? html`<${Failed} error=${asked.error} />` : html`<p class="waits">Loading.</p>`;
+  // Always in one element: what becomes another loses its place among others.
+  const failed = asked.error && html`<${Failed} error=${asked.error} />`;
+  return html`<div>${failed || (!asked.data && html`<p class="waits">Loading.</p>`)}${asked.data && children(asked.data)}</div>`;
 }
 
 // A table that scrolls in a box of its own; `rows` are of cells, numbers to the right.
