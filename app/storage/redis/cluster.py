@@ -257,9 +257,9 @@ class ClusterRedis(redis.Redis):
     ) -> list[Any]:
         if transaction:
             key = _key_of(commands[0][0])
-            return self._routed(key, lambda one: _transaction(one, commands))
+            return self._routed(key, lambda one: _pipelined(one, commands, transaction=True))
         try:
-            replies = _pipelined(server, commands)
+            replies = _pipelined(server, commands, transaction=False)
         except _FAILED:
             self._reread()
             raise
@@ -300,15 +300,10 @@ def _sent(server: redis.Redis, args: Sequence[Any], options: Mapping[str, Any]) 
     return server.execute_command(*args, **options)  # type: ignore[no-untyped-call]
 
 
-def _pipelined(server: redis.Redis, commands: Iterable[_Command]) -> list[Any]:
-    pipeline = server.pipeline(transaction=False)
-    for args, options in commands:
-        _sent(pipeline, args, options)
-    return pipeline.execute(raise_on_error=False)
-
-
-def _transaction(server: redis.Redis, commands: Iterable[_Command]) -> list[Any]:
-    pipeline = server.pipeline(transaction=True)
+def _pipelined(
+    server: redis.Redis, commands: Iterable[_Command], *, transaction: bool
+) -> list[Any]:
+    pipeline = server.pipeline(transaction=transaction)
     for args, options in commands:
         _sent(pipeline, args, options)
     return pipeline.execute(raise_on_error=False)
