@@ -101,10 +101,6 @@ def _store_unavailable(error: StorageUnavailable) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
-def _not_replicated(error: NotReplicated) -> Problem:
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", str(error), _RETRY)
-
-
 def _too_many_events(error: TooManyEvents) -> Problem:
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     return Problem(status, "too-many-events", str(error), limit=error.most)
@@ -136,7 +132,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     TooManyEvents: _too_many_events,
     UnknownColumnsVersion: _unsupported_version,
     UnknownDictionary: _unknown_dictionary,
-    NotReplicated: _not_replicated,
+    NotReplicated: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", _RETRY),
     StorageUnavailable: _store_unavailable,
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
