@@ -271,13 +271,10 @@ class Metrics(Collector):
             row[self._scores[target, part.atlas.shared_level]] += others
             row[self._scores[target, CAMPAIGN]] += number - others
             if part.atlas.has_groups:
-                self._count_groups(part)
-
-    def _count_groups(self, part: Any) -> None:
-        """What stands behind the rows of campaigns was counted as theirs."""
-        of_groups = int(np.count_nonzero(np.asarray(part.rows) > len(part.atlas)))
-        self.row[self._scores[part.target, GROUP]] += of_groups
-        self.row[self._scores[part.target, CAMPAIGN]] -= of_groups
+                # What stands behind the rows of campaigns was counted as theirs.
+                of_groups = int(np.count_nonzero(np.asarray(rows) > len(part.atlas)))
+                row[self._scores[target, GROUP]] += of_groups
+                row[self._scores[target, CAMPAIGN]] -= of_groups
 
     def keep_exemplar(self, route: str, seconds: float, trace_id: str) -> None:
         """A request of the route took so long, and this is its trace: the last of each bucket."""

@@ -83,16 +83,13 @@ class DrainingServer(uvicorn.Server):
         self._status.update()
         for server in self.servers:
             server.close()
-        self._last_requests()
-        await self._wait(lambda: not self.server_state.connections, _IDLE_SECONDS)
-        await super().shutdown(sockets)
-
-    def _last_requests(self) -> None:
-        """What is being answered now took its headers from before the end began."""
+        # What is being answered now took its headers from before the end began.
         connections: list[Any] = list(self.server_state.connections)
         for connection in connections:
             if connection.cycle is not None and not connection.cycle.response_complete:
                 connection.shutdown()
+        await self._wait(lambda: not self.server_state.connections, _IDLE_SECONDS)
+        await super().shutdown(sockets)
 
     async def _wait(self, done: Callable[[], bool], seconds: float | None = None) -> None:
         """Returns when it is done, too late, or when a signal says not to wait.
