@@ -19,6 +19,7 @@ import msgspec
 import orjson
 import redis
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.storage import keys
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
@@ -131,10 +132,11 @@ class AuditLog:
         for _ in range(_MOST_TRIES):
             stored = as_text(self._client.get(keys.AUDIT_HEAD) or "")
             head = Head.read(stored)
-            entry = _sealed(
+            bare = AuditEntry(
                 seq=head.seq + 1, at=self._clock(), who=who, what=what, target=target,
                 previous=head.hash, request_id=request_id, **about,
             )  # fmt: skip
+            entry = replace(bare, hash=bare.hashed())
             line = msgspec.json.encode(entry)
             arguments: list[str | bytes | int] = [
                 stored,
@@ -222,11 +224,6 @@ def _ends_well(entries: Sequence[AuditEntry], head: Head) -> Verified:
 
 def _follows(before: AuditEntry, entry: AuditEntry) -> bool:
     return entry.seq == before.seq + 1 and entry.previous == before.hash
-
-
-def _sealed(**fields: Any) -> AuditEntry:
-    bare = AuditEntry(**fields)
-    return AuditEntry(**fields, hash=bare.hashed())
 
 
 def _bounded(value: Any) -> Any:

@@ -206,19 +206,16 @@ def decode_part(data: bytes, dataset: str, wanted: Wanted = everything) -> Any:
 def _decoded(data: bytes, dataset: str, wanted: Wanted) -> Any:
     source = pa.BufferReader(data)
     schema = pq.read_schema(source)
-    _check_version((schema.metadata or {}).get(_VERSION, b""))
+    version = (schema.metadata or {}).get(_VERSION, b"")
+    if not version.isdigit():
+        raise DamagedPart("no schema_version")
+    if int(version) > SCHEMA_VERSION:
+        raise NewerPart(version.decode(), SCHEMA_VERSION)
     if (name := wrong_column(schema, _REQUIRED[dataset])) is not None:
         raise DamagedPart(f"column {name!r} is missing, unknown or of another type")
     texts = [field.name for field in schema if field.type == TEXT]
     file = pq.ParquetFile(source, read_dictionary=texts)
     return file.read(columns=list(filter(wanted, schema.names)), use_threads=False)
-
-
-def _check_version(version: bytes) -> None:
-    if not version.isdigit():
-        raise DamagedPart("no schema_version")
-    if int(version) > SCHEMA_VERSION:
-        raise NewerPart(version.decode(), SCHEMA_VERSION)
 
 
 def _plain(table: Any) -> Any:

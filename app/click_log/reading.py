@@ -154,10 +154,10 @@ class Sample:
     def add(self, table: Any, hashes: Hashes) -> None:
         """Take rows of clicks that were not added before."""
         self.total += len(table)
+        if self._highest < HIGHEST:
+            table, hashes = _at_most(table, hashes, self._highest)
         self._tables.append(table)
         self._hashes.append(hashes)
-        if self._highest < HIGHEST:
-            self._thin_last()
         if self._limit is not None and sum(map(len, self._hashes)) > _SLACK * self._limit:
             self._lower(self._limit)
 
@@ -179,11 +179,6 @@ class Sample:
         pieces = zip(self._tables, self._hashes, strict=True)
         kept = [_at_most(table, hashes, self._highest) for table, hashes in pieces]
         self._tables, self._hashes = [table for table, _ in kept], [hashes for _, hashes in kept]
-
-    def _thin_last(self) -> None:
-        self._tables[-1], self._hashes[-1] = _at_most(
-            self._tables[-1], self._hashes[-1], self._highest
-        )
 
 
 def sampled(table: Any, sample: Sample) -> Any:

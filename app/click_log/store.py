@@ -101,15 +101,12 @@ class PartStore:
             try:
                 table = _opened(part, data, wanted)
             except DamagedPart as error:
-                self._put_aside(part, error)
+                _log.error("%s is damaged, its rows are left out: %s", part.path, error)
+                self._folder.move(part.path, f"{QUARANTINE}/{part.path}")
                 continue
             contents.parts.append(part)
             contents.tables.append(table)
         return contents
-
-    def _put_aside(self, part: Part, error: DamagedPart) -> None:
-        _log.error("%s is damaged, its rows are left out: %s", part.path, error)
-        self._folder.move(part.path, f"{QUARANTINE}/{part.path}")
 
 
 def _order(part: Part) -> tuple[int, str]:
