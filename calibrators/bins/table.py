@@ -239,14 +239,7 @@ class BinsTable(GridSums):
         wanted = np.arange(0, len(self.cells), cells)
         bounds = np.unique(np.append(np.searchsorted(self.offsets, wanted), len(self)))
         for first, last in pairwise(bounds.tolist()):
-            offsets = self.offsets[first : last + 1]
-            span = slice(offsets[0], offsets[-1])
-            yield BinsTable(
-                self.campaigns[first:last],
-                offsets - offsets[0],
-                self.cells[span],
-                self.sums[:, span],
-            )
+            yield view_of(self, first, last)
 
     def samples(self) -> tuple[Floats, Floats, Floats, Integers]:
         """Mean score, mean outcome, weight and row of each cell that holds samples, (k,) each.
@@ -308,6 +301,14 @@ class BinsTable(GridSums):
 def _check_rows(rows: Integers, campaigns: int) -> None:
     known = (rows >= 0) & (rows < campaigns)
     all_obey("rows", rows, known, f"there are {campaigns} campaigns")
+
+
+def view_of(table: BinsTable, first: int, behind: int) -> BinsTable:
+    """The campaigns of the table in [first, behind), by number."""
+    offsets = table.offsets[first : behind + 1]
+    span = slice(offsets[0], offsets[-1])
+    names = table.campaigns[first:behind]
+    return BinsTable(names, offsets - offsets[0], table.cells[span], table.sums[:, span])
 
 
 def _in_order_of_rows(rows: Integers, lengths: Integers) -> Integers:

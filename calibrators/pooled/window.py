@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import even_spans
-from calibrators.bins.table import BinsTable, History, HourTables
+from calibrators.bins.table import BinsTable, History, HourTables, view_of
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import GroupOf
 from calibrators.peers import ALONE, Part, Peers, as_array, listed_in
@@ -44,11 +44,7 @@ def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
     names = table.campaigns
     start = bisect_left(names, first)
     stop = len(names) if behind is None else bisect_left(names, behind)
-    offsets = table.offsets[start : stop + 1]
-    span = slice(offsets[0], offsets[-1])
-    return BinsTable(
-        names[start:stop], offsets - offsets[0], table.cells[span], table.sums[:, span]
-    )
+    return view_of(table, start, stop)
 
 
 _WIDTH = 0.0875
