@@ -23,7 +23,8 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.strict_json import ValidationError, decode
 from calibrators.bins.codecs import LIMIT
-from calibrators.fields.bin_rows import BinRows, encoded
+from calibrators.fields.bin_rows import BinRows
+from calibrators.fields.columns import encoded
 from calibrators.maps.atlas import Atlas
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])

@@ -26,7 +26,7 @@ from app.storage.blocks import (
     without_none,
 )
 from app.storage.keys import SHARDS, TargetHour, shard_of_campaign, shards_of
-from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen
+from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen, encoded
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 
@@ -239,14 +239,8 @@ _NOTHING: Final[FieldValues] = {}
 def columns_of(events: Sequence[FieldValues | None]) -> dict[str, FieldColumn]:
     """The columns of n events, of every field that any of them names."""
     given = [event or _NOTHING for event in events]
-    return {name: _column_of(given, name) for name in sorted(set().union(*given))}
-
-
-def _column_of(given: Sequence[FieldValues], name: str) -> FieldColumn:
-    values = [event.get(name, OTHER) for event in given]
-    numbers = dict(zip(dict.fromkeys(values), count(), strict=False))
-    codes = np.fromiter(map(numbers.__getitem__, values), np.int64, len(values))
-    return FieldColumn(tuple(numbers), codes)
+    names = sorted(set().union(*given))
+    return {name: encoded([event.get(name, OTHER) for event in given]) for name in names}
 
 
 class FieldPacker:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibrators.bins.bins import GRID, cell_means
 from calibrators.bins.codecs import LIMIT, from_fixed
 from calibrators.bins.table import BinsTable
-from calibrators.fields.columns import FieldColumns, chosen
+from calibrators.fields.columns import FieldColumns, chosen, encoded
 from calibrators.fields.sums import SEPARATOR, FieldColumn, FieldTables
 from calibrators.samples import Floats, Integers
 
@@ -122,10 +122,3 @@ class BinRows:
 
     def _summed(self, column: FieldColumn) -> BinsTable:
         return BinsTable.from_cells(*column, self.cells, self.sums)
-
-
-def encoded(names: Sequence[str]) -> FieldColumn:
-    """A column of names, (n,)."""
-    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    codes = np.fromiter(map(places.__getitem__, names), np.int64, len(names))
-    return FieldColumn(tuple(places), codes)

@@ -30,6 +30,13 @@ def chosen(columns: FieldColumns, kept: NDArray[Any] | slice) -> dict[str, Field
     return {name: FieldColumn(names, codes[kept]) for name, (names, codes) in columns.items()}
 
 
+def encoded(names: Sequence[str]) -> FieldColumn:
+    """A column of names, (n,)."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    codes = np.fromiter(map(places.__getitem__, names), np.int64, len(names))
+    return FieldColumn(tuple(places), codes)
+
+
 def end_to_end(parts: Sequence[tuple[int, FieldColumns]]) -> dict[str, FieldColumn]:
     """The columns of so many events each, one part behind the other."""
     names = sorted(set().union(*(columns for _, columns in parts)))
