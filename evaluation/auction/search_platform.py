@@ -95,7 +95,8 @@ class SearchPlatform:
     def draw(self) -> DrawnSearchLog:
         """All pages, each with a query of its own draw."""
         rng = np.random.default_rng((self.seed, 1))
-        queries = rng.choice(self.queries, self.pages, p=self._traffic)
+        traffic = np.arange(1, self.queries + 1) ** -_TRAFFIC_SKEW
+        queries = rng.choice(self.queries, self.pages, p=traffic / traffic.sum())
         shape = (self.pages, self.ads)
         bids = self._profiles.bids[queries] * np.exp(_BID_JITTER * rng.standard_normal(shape))
         models = self._models(queries, rng.standard_normal(shape))
@@ -139,11 +140,6 @@ class SearchPlatform:
             SHARPER_HEAD: np.maximum(expit(levels + _SHARPER * noise), _FLOOR).ravel(),
             TIMES_THREE: np.minimum(3.0 * baseline, _CEILING),
         }
-
-    @cached_property
-    def _traffic(self) -> Floats:
-        shares = np.arange(1, self.queries + 1) ** -_TRAFFIC_SKEW
-        return np.asarray(shares / shares.sum())
 
     @cached_property
     def _profiles(self) -> "_Profiles":

@@ -66,7 +66,10 @@ def metric_accuracy(
     (1.0, nan, 0.6915, 1.0)
     """
     runs_a, runs_b = _check("a", a), _check("b", b)
-    _check_options(ties, confidence)
+    if not 0.0 <= ties <= 1.0:
+        raise ValueError(f"ties = {ties}: must be in [0, 1]")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence = {confidence}: must be between 0 and 1")
     sizes = len(runs_a), len(runs_b)
     if 0 in sizes:
         return MetricAccuracy(*[float("nan")] * 4)
@@ -122,10 +125,3 @@ def _probability(odds: float) -> float:
 def _check(name: str, values: ArrayLike) -> Floats:
     array = as_vector(name, values)
     return all_obey(name, array, ~np.isnan(array), "every run must have a metric")
-
-
-def _check_options(ties: float, confidence: float) -> None:
-    if not 0.0 <= ties <= 1.0:
-        raise ValueError(f"ties = {ties}: must be in [0, 1]")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence = {confidence}: must be between 0 and 1")

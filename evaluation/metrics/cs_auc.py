@@ -269,7 +269,8 @@ def bucketed_cs_auc(
     0.535714
     """
     check_ties(ties)
-    _check_cut(cut)
+    if cut not in get_args(Cut):
+        raise ValueError(f"cut = {cut!r}: must be one of quantile, min_max")
     _check_count("bid_buckets", bid_buckets)
     _check_count("score_buckets", score_buckets)
     samples = PricedPredictions.check(p, y, bids, sample_weight)
@@ -317,8 +318,3 @@ def _bucket_means(values: Floats, weights: Floats, count: int, cut: Cut) -> Floa
 def _check_count(name: str, count: int) -> None:
     if not (count >= 1 and count == int(count)):
         raise ValueError(f"{name} = {count}: must be whole and at least 1")
-
-
-def _check_cut(cut: str) -> None:
-    if cut not in ("quantile", "min_max"):
-        raise ValueError(f"cut = {cut!r}: must be one of quantile, min_max")

@@ -170,7 +170,9 @@ class RevenuePairs:
         rows, group = places.rows, groups[places.rows].astype(np.int64)
         paid = _scaled(revenue[rows])
         levels = RevenueLevels.of(paid, weights[rows], group, places.totals)
-        defined = _have_two_levels(levels, places.row_counts)
+        # Where a group has two different revenues, of which one is above 0.
+        earn_nothing = places.row_counts > levels.runs.row_counts
+        defined = np.diff(levels.runs.bounds) + earn_nothing >= 2
         return cls(
             best=np.where(defined, levels.best, np.nan),
             stake=np.where(defined, levels.stake, np.nan),
@@ -201,12 +203,6 @@ def _scaled(values: Floats) -> Floats:
     # Sums of products can leave the range of floats; a power of 2 keeps whole numbers exact.
     scaled: Floats = np.ldexp(values, -np.frexp(values.max(initial=0.0))[1])
     return scaled
-
-
-def _have_two_levels(levels: RevenueLevels, row_counts: Integers) -> NDArray[np.bool_]:
-    """Whether a group has two different revenues, shape (n_groups,); of them one is above 0."""
-    earn_nothing = row_counts > levels.runs.row_counts
-    return np.diff(levels.runs.bounds) + earn_nothing >= 2
 
 
 def _tied(places: RankedPositions, paid: Floats, weights: Floats, groups: Integers) -> Floats:
