@@ -182,7 +182,11 @@ class EventLog:
         within `wait_seconds`, and StorageUnavailable when the store fails. After such a failure the
         outcome is unknown only if the store went away mid-request: send the same key again.
         """
-        _check_key(idempotency_key)
+        if idempotency_key is not None and not 0 < len(idempotency_key) <= LONGEST_IDEMPOTENCY_KEY:
+            raise ValueError(
+                f"an idempotency key has 1 to {LONGEST_IDEMPOTENCY_KEY} characters, "
+                f"not {len(idempotency_key)}"
+            )
         if not len(batch):
             return Appended(0, 0)
         if idempotency_key is None and self.is_joined(batch):
@@ -463,11 +467,3 @@ def _refused(
         for place, reason, detail in refused
         if place in places
     )
-
-
-def _check_key(idempotency_key: str | None) -> None:
-    if idempotency_key is not None and not 0 < len(idempotency_key) <= LONGEST_IDEMPOTENCY_KEY:
-        raise ValueError(
-            f"an idempotency key has 1 to {LONGEST_IDEMPOTENCY_KEY} characters, "
-            f"not {len(idempotency_key)}"
-        )

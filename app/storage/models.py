@@ -77,7 +77,8 @@ class Models:
         Raises LeaseLost, and changes nothing, when the token's lease is not held any more.
         """
         model = trained.model or b""
-        contents = _contents(trained)
+        about = {"report": trained.report, "delays": trained.delays, "features": trained.features}
+        contents = orjson.dumps(about, option=orjson.OPT_SERIALIZE_NUMPY)
         number = self._client.incr(keys.MODEL_SEQUENCE)
         version = f"{number:06d}-{sha256(contents + model).hexdigest()[:8]}"
         manifest = {
@@ -159,15 +160,6 @@ class Models:
                 yield unpack_manifest(version, packed, SCHEMA_VERSION)
             except (CorruptVersion, UnknownVersion) as error:
                 _log.error("left out of the models of %s: %s", target, error)
-
-
-def _contents(trained: Trained) -> bytes:
-    contents = {
-        "report": trained.report,
-        "delays": trained.delays,
-        "features": trained.features,
-    }
-    return orjson.dumps(contents, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _model(version: str, about: dict[str, Any] | None, fields: dict[str, bytes]) -> bytes | None:
