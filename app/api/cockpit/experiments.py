@@ -223,11 +223,12 @@ async def _changed(
     after = experiments_of((found or present).report).get(target)
     version = present.version
     if found is not None and not wanted.dry_run:
-        frozen = what == "promote" and "version" in (before or {}).get("challenger", {})
+        freezes = what == "promote" and "version" in (before or {}).get("challenger", {})
+        frozen = [target] if freezes else []
         version = await by.changes(
             given.audit,
             f"{what}-experiment",
-            lambda: _put_in_force(given, target, change, freeze=frozen),
+            lambda: put_in_force(given, change, frozen),
             target=target,
             before=before,
             after=after,
@@ -239,13 +240,6 @@ async def _changed(
         "dry_run": wanted.dry_run,
         "version": version,
     }
-
-
-def _put_in_force(given: Resources, target: str, change: Change, *, freeze: bool) -> str:
-    """Frozen first: nothing may come in between."""
-    if freeze:
-        given.frozen.freeze([target], time.time())
-    return put_in_force(given, change)
 
 
 def started(

@@ -343,10 +343,11 @@ async def _rolled_back(
     }
     if wanted.dry_run:
         return result
+    frozen = chosen.names if wanted.freeze else ()
     version = await by.changes(
         given.audit,
         "rollback",
-        lambda: _put_in_force(given, to, chosen, freeze=wanted.freeze),
+        lambda: put_in_force(given, lambda one: rolled_back(one, to, chosen), frozen),
         target=wanted.target or "all targets",
         before={"version": present.version},
         after={"version": to.version, "freeze": wanted.freeze, **chosen.summary},
@@ -354,16 +355,13 @@ async def _rolled_back(
     return {**result, "version": version}
 
 
-def _put_in_force(given: Resources, to: Published, chosen: Chosen, *, freeze: bool) -> str:
-    """The id of the version that serves then. Frozen first: nothing may come in between."""
-    if freeze:
-        given.frozen.freeze(chosen.names, time.time())
-    return put_in_force(given, lambda present: rolled_back(present, to, chosen))
-
-
-def put_in_force(given: Resources, change: Callable[[Published], Published | None]) -> str:
+def put_in_force(
+    given: Resources, change: Callable[[Published], Published | None], frozen: Collection[str]
+) -> str:
     """Publish what the change makes of the version in force, unless it is None; the id of the
-    version that serves then."""
+    version that serves then. Names are frozen first: nothing may come in between."""
+    if frozen:
+        given.frozen.freeze(frozen, time.time())
     for _ in range(_TRIES):
         present = in_force(given)
         wanted = change(present)
