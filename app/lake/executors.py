@@ -50,7 +50,11 @@ def run_in_processes(
         except BrokenProcessPool:
             deaths += 1
             if deaths == _MOST_DEATHS:
-                raise _killed(deaths) from None
+                raise CommandError(
+                    f"a process was killed {deaths} times in a row before it was done:"
+                    " is there memory enough? Fewer --processes need less",
+                    FAILED,
+                ) from None
             waiting = [*running.values(), *waiting]
         except (KeyboardInterrupt, GeneratorExit):
             # Nobody waits for what they are at, which may take minutes; the next run makes it.
@@ -77,14 +81,6 @@ def _completed(
             told = future.result()
             del running[future]
             yield told
-
-
-def _killed(times: int) -> CommandError:
-    return CommandError(
-        f"a process was killed {times} times in a row before it was done: is there memory enough?"
-        " Fewer --processes need less",
-        FAILED,
-    )
 
 
 def run_on_dask(

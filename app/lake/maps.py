@@ -48,12 +48,10 @@ class TargetHours:
 
     def _blocks(self) -> Iterator[HourTables]:
         shards = {hour: keys.shards_of(table.campaigns) for hour, table in self.tables.items()}
+        ordered = sorted(self.tables.items())
         for shard in range(keys.SHARDS):
-            parts = {hour: table.chosen(shards[hour] == shard) for hour, table in self._ordered()}
+            parts = {hour: table.chosen(shards[hour] == shard) for hour, table in ordered}
             yield from hour_blocks({hour: part.packed for hour, part in parts.items() if len(part)})
-
-    def _ordered(self) -> list[tuple[int, BinsTable]]:
-        return sorted(self.tables.items())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
