@@ -363,16 +363,12 @@ def _encode(periods: Periods, samples: Predictions) -> tuple[list[Hashable], Int
     if wrong is not None:
         raise ValueError(f"periods[{wrong}] = {keys[wrong]}: must be a key that can be sorted")
     present = [key for key, weight in zip(keys, samples.weights, strict=True) if weight > 0.0]
-    names = _sorted(present)
-    code_of = {name: code for code, name in enumerate(names)}
-    return names, np.fromiter((code_of[key] for key in present), np.int64, len(present))
-
-
-def _sorted(keys: list[Any]) -> list[Any]:
     try:
-        return sorted(dict.fromkeys(keys))
+        names = sorted(dict.fromkeys(present))
     except TypeError as error:
         raise ValueError(f"periods must be keys of one kind that can be sorted: {error}") from None
+    code_of = {name: code for code, name in enumerate(names)}
+    return names, np.fromiter((code_of[key] for key in present), np.int64, len(present))
 
 
 _LOSSES: Mapping[str, BiasedLoss] = {

@@ -134,20 +134,14 @@ def measure_groups(rows: CellRows, sums: Sums, seed: int, *, strict: bool = Fals
     errors = rows.auc_errors(size)
     if rows.dropped:
         columns["auc_error_at_most"] = errors
-    calibration = _calibration(runs, positives, seed, strict)
+    rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
+    calibration = {
+        n: GroupCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+    }
     for n, found in calibration.items():
         columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors
     error = mean_of_defined(errors, sums.weights)
     return GroupMetrics(columns, calibration, rows.cells_per_octave, error, sums.bids)
-
-
-def _calibration(
-    runs: Runs, positives: Floats, seed: int, strict: bool
-) -> dict[int, GroupCalibration]:
-    rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
-    return {
-        n: GroupCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
-    }
 
 
 def _bias_halves(
