@@ -279,14 +279,11 @@ def set_hours(axes: "Axes", hours: Hours) -> None:
     ticks = range(-(-first // step) * step, last + 1, step)
     room = max(0.5, 0.02 * (last - first))
     axes.set_xlim(first - room, last + room)
-    axes.set_xticks(ticks, _labels(ticks, step))
-
-
-def _labels(hours: Sequence[int], step: int) -> list[str]:
-    moments = [moment(hour) for hour in hours]
-    return [
+    moments = [moment(hour) for hour in ticks]
+    labels = [
         f"{at.day} {at:%b}" if step >= _DAY or at.hour == 0 else f"{at:%H:%M}" for at in moments
     ]
+    axes.set_xticks(ticks, labels)
 
 
 def span(hours: Hours) -> str:

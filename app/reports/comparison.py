@@ -35,6 +35,9 @@ def compare_page(compared: Compared, conclusion: str) -> Page:
     """The page that `sirocco compare --report` writes."""
     log, found = compared.log, compared.found
     scored = ScoredEvents(log.events, {A: log.events.scores, B: log.scores_b})
+    rows = [(row.heading.strip(), *row[1:]) for row in compared_metrics(found)]
+    header = ("", "A", "B", "A less B", "95 % interval", "better")
+    places = [hours_of(scored, _SIDES), campaigns_of(scored, _SIDES)]
     return Page(
         title="Two models on the same impressions",
         subtitle=_subtitle(compared),
@@ -42,9 +45,9 @@ def compare_page(compared: Compared, conclusion: str) -> Page:
         tiles=[_tile(found, name) for name in _TILES],
         sections=[
             Section("By how much do they differ?", about(compared), [_lifts(found)]),
-            Section("All metrics", HOW_TO_READ, [_table(found)]),
+            Section("All metrics", HOW_TO_READ, [Table(header, rows, note=STARRED)]),
             _reliability(scored),
-            _by_hour_and_campaign(scored),
+            Section("By hour and by campaign", "", places),
             _ranking(found),
         ],
         warnings=compared.warnings,
@@ -80,22 +83,11 @@ def _lifts(found: ModelComparison) -> Chart:
     )
 
 
-def _table(found: ModelComparison) -> Table:
-    rows = [(row.heading.strip(), *row[1:]) for row in compared_metrics(found)]
-    return Table(("", "A", "B", "A less B", "95 % interval", "better"), rows, note=STARRED)
-
-
 def _reliability(scored: ScoredEvents) -> Section:
     return Section(
         "Predicted and actual",
         "A is the first model, B the second.",
         [reliability_of(scored, _SIDES), quantiles_of(scored, _SIDES)],
-    )
-
-
-def _by_hour_and_campaign(scored: ScoredEvents) -> Section:
-    return Section(
-        "By hour and by campaign", "", [hours_of(scored, _SIDES), campaigns_of(scored, _SIDES)]
     )
 
 

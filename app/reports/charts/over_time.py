@@ -46,7 +46,6 @@ from app.results.formatting import shown
 from calibrators.samples import Floats
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _HEIGHT: Final = 320.0
@@ -129,7 +128,10 @@ def ratios_over_time_chart(
 
     def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(scale.labels), 26, 18, 44)
-        _frame(axes, scale, places)
+        set_y(axes, scale)
+        set_hours(axes, places)
+        name_axes(axes, span(places), "predicted / actual")
+        reference_line(axes, 1.0, horizontal=True)
         for name, look in numbers.items():
             style = series_style(look)
             if name in low and name in high:
@@ -145,13 +147,6 @@ def ratios_over_time_chart(
 
 def _placed(series: Mapping[str, ArrayLike] | None, hours: Hours, places: Hours) -> Lines:
     return {name: placed(values, hours, places) for name, values in (series or {}).items()}
-
-
-def _frame(axes: "Axes", scale: Scale, hours: Hours) -> None:
-    set_y(axes, scale)
-    set_hours(axes, hours)
-    name_axes(axes, span(hours), "predicted / actual")
-    reference_line(axes, 1.0, horizontal=True)
 
 
 def _table(
