@@ -107,7 +107,8 @@ class Models:
     @reaching_the_store()
     def load(self, target: str, version: str) -> Trained:
         """The whole of it, every byte checked; raises UnknownVersion, CorruptVersion."""
-        fields = self._fields(target, version)
+        stored = self._client.hgetall(keys.model(target, version))
+        fields = {as_text(name): as_bytes(value) for name, value in stored.items()}
         manifest = unpack_manifest(version, fields.get("manifest"), SCHEMA_VERSION)
         contents = fields.get("contents", b"")
         check_digest(version, "contents", contents, manifest["contents_sha256"])
@@ -136,10 +137,6 @@ class Models:
     def forget_attempts(self, target: str, as_of: float) -> None:
         """The process is still there: count from 0 again."""
         self._client.delete(keys.training(target, as_of))
-
-    def _fields(self, target: str, version: str) -> dict[str, bytes]:
-        stored = self._client.hgetall(keys.model(target, version))
-        return {as_text(name): as_bytes(value) for name, value in stored.items()}
 
     def _keep(self, lease_token: LeaseToken, target: str, version: str) -> None:
         names = [

@@ -431,7 +431,8 @@ class MasterFinder:
         """Where the master answers; raises redis-py's ConnectionError if no Sentinel knows it."""
         failures = []
         for host in list(self._order):
-            with redis.Redis.from_url(self._url(host), **self._options) as client:
+            url = self._address.sentinel_url(*host)
+            with redis.Redis.from_url(url, **self._options) as client:
                 try:
                     found = client.sentinel_get_master_addr_by_name(self._address.master)
                 except (RedisError, OSError) as error:
@@ -442,9 +443,6 @@ class MasterFinder:
         if len(failures) == len(self._order):
             raise RedisConnectionError(f"no Sentinel answers: {failures[-1]}")
         raise RedisConnectionError(f"no Sentinel knows a master {self._address.master!r}")
-
-    def _url(self, host: Host) -> str:
-        return self._address.sentinel_url(*host)
 
     def _found(self, sentinel: Host, master: Any) -> Host:
         # Not sorted in place: a list is empty meanwhile, and other threads read it.
