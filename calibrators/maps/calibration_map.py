@@ -82,7 +82,10 @@ class CalibrationMap:
         checked_knots = check_unit_interval("knots", knots) + 0.0
         checked_values = check_unit_interval("values", values) + 0.0
         check_equal_lengths(knots=checked_knots, values=checked_values)
-        _check_knots(checked_knots)
+        if len(checked_knots) < 2 or checked_knots[0] != 0.0 or checked_knots[-1] != 1.0:
+            raise ValueError("knots: at least two, the first 0.0, the last 1.0")
+        rises = np.append(True, np.diff(checked_knots) > 0)
+        all_obey("knots", checked_knots, rises, "knots must increase strictly")
         slopes = segment_slopes(checked_knots, checked_values)
         for name, array in zip(
             ("knots", "values", "slopes"), (checked_knots, checked_values, slopes), strict=True
@@ -168,12 +171,6 @@ def check_schema(version: object) -> None:
     """Raises ValueError unless maps of this schema_version can be read here."""
     if version != SCHEMA_VERSION:
         raise ValueError(f"calibration map: schema_version {version}, this reads {SCHEMA_VERSION}")
-
-
-def _check_knots(knots: Floats) -> None:
-    if len(knots) < 2 or knots[0] != 0.0 or knots[-1] != 1.0:
-        raise ValueError("knots: at least two, the first 0.0, the last 1.0")
-    all_obey("knots", knots, np.append(True, np.diff(knots) > 0), "knots must increase strictly")
 
 
 def borders_between(scores: Floats) -> Floats:

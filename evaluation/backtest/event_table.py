@@ -79,7 +79,9 @@ class EventTable:
             checked["weights"] = _check_weights(self.weights)
         codes = {name: column.codes for name, column in (self.fields or {}).items()}
         check_equal_lengths(**checked, **codes)
-        _check_distinct(self.campaigns)
+        if len(set(self.campaigns)) != len(self.campaigns):
+            twice = next(name for name in self.campaigns if self.campaigns.count(name) > 1)
+            raise ValueError(f"campaigns: {twice!r} stands there twice")
         for name, column in checked.items():
             object.__setattr__(self, name, column)
 
@@ -199,13 +201,6 @@ def _check_rows(values: Rows, campaigns: int) -> Rows:
     return all_obey("rows", rows, inside, f"must point at one of {campaigns} campaigns").astype(
         np.int32
     )
-
-
-def _check_distinct(campaigns: tuple[str, ...]) -> None:
-    seen = set(campaigns)
-    if len(seen) != len(campaigns):
-        twice = next(name for name in campaigns if campaigns.count(name) > 1)
-        raise ValueError(f"campaigns: {twice!r} stands there twice")
 
 
 _CELL_BITS, _CAMPAIGN_BITS = 12, 20

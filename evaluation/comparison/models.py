@@ -216,11 +216,15 @@ class ComparedModel:
         """Every metric by name; nan where undefined. csAUC only where there are bids."""
         card = scorecard(self.scores, self.events.outcomes, self.events.rows)
         counts = {"n": self.sums.weights.sum(), "positives": self.sums.positives.sum()}
-        exact = {name: self._observed(self.sums.metric(name)) for name in _FROM_ALL_ROWS}
+        count = self.blocks.count
+        exact = {name: observed(self.sums.metric(name), count) for name in _FROM_ALL_ROWS}
         numbers = {**card, **{n: float(v) for n, v in counts.items()}, **exact}
         columns = (self.scores, self.events.outcomes, self.events.counts, self.bias_rows)
         calibrated = calibrated_and_plain(*columns, losses=("quadratic", "log"))
-        return {**numbers, **calibrated, **self._revenue()}
+        numbers |= calibrated
+        if self._bids is not None:
+            numbers["cs_auc"] = cs_auc(self.scores, self.events.outcomes, self._bids)
+        return numbers
 
     @property
     def can_be_calibrated(self) -> bool:
@@ -272,14 +276,6 @@ class ComparedModel:
         masks = self.bias_rows, ~self.bias_rows
         first, second = ((mask, self._predictions.select(mask)) for mask in masks)
         return first, second
-
-    def _revenue(self) -> dict[str, float]:
-        if self._bids is None:
-            return {}
-        return {"cs_auc": cs_auc(self.scores, self.events.outcomes, self._bids)}
-
-    def _observed(self, metric: Resampled) -> float:
-        return observed(metric, self.blocks.count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -86,8 +86,8 @@ _CALIBRATORS = (
     ),
     Mutant(
         "map-last-knot-unchecked",
-        "if len(knots) < 2 or knots[0] != 0.0 or knots[-1] != 1.0:",
-        "if len(knots) < 2 or knots[0] != 0.0:",
+        "if len(checked_knots) < 2 or checked_knots[0] != 0.0 or checked_knots[-1] != 1.0:",
+        "if len(checked_knots) < 2 or checked_knots[0] != 0.0:",
         "**/test_calibration_map.py",
     ),
     Mutant(
