@@ -460,6 +460,18 @@ def test_a_large_request_is_stored_whole(counting):
 
 
 @pytest.mark.slow
+def test_a_click_of_a_version_owns_its_id_as_in_json(service):
+    """By the campaign alone: the same click in the other form is a repeat."""
+    at = time.time()
+    click = {"type": "click", "click_id": "c", "campaign": "a", "occurred_at": at}
+    as_json = {**click, "impression_at": at - 1, "scores": {"click": 0.1}, "model_version": "v2"}
+    body = clicks_body([0.1], [at], [at - 1], ["c"], campaigns=["a\x1ev2"])
+
+    first, again = post(service, body).json(), service.http.post(PATH, json=[as_json]).json()
+
+    assert (first["accepted"], again["duplicates"], again["rejected_total"]) == (1, 1, 0)
+
+
 def test_one_campaign_may_be_any_of_the_names(counting):
     """The second here."""
     sections = texts(["hats", "shoes"]) + numbers("I", [1])

@@ -167,6 +167,27 @@ def test_binary_columns_are_answered_to_the_same_bits(fielded, form):
         assert read_answer(answer.content)[0] == alike["probabilities"]
 
 
+@pytest.mark.parametrize("number", [3, N])
+def test_an_id_of_an_earlier_list_keeps_the_deviation_of_its_campaign(settings, number):
+    """Which has no map of its own any more."""
+    fields = settings.model_copy(update={"fields": ("device", "placement")})
+    maps = {name: CalibrationMap.proportional(by) for name, by in FACTORS.items()}
+    with new_redis() as redis, serving(fields, redis.url) as service:
+        service.publish({"click": Atlas.build(maps).with_effects(effects())})
+        listed = service.http.get("/v1/atlas/click/ids").json()
+        del maps["hats"]
+        service.publish({"click": Atlas.build(maps).with_effects(effects())})
+        ids = [listed["campaigns"].index(name) + 1 for name in CAMPAIGNS[:number]]
+        sent = columns(number)
+        body = scores_body(
+            SCORES[:number], behind=field_sections(sent["fields"]), campaigns=ids, flags=FIELDS,
+            dictionary=int(listed["dictionary"], 16),
+        )  # fmt: skip
+        answer = service.http.post(PATH, content=body, headers=COLUMNS)
+
+        assert read_answer(answer.content)[0] == post(service, sent)["probabilities"]
+
+
 def test_each_arm_and_each_factor_has_effects_of_its_own(fielded):
     split = {
         "challenger": {"method": "sir"},

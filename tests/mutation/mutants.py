@@ -1085,8 +1085,8 @@ _ACCESS = (
     ),
     Mutant(
         "audit-written-behind-the-change",
-        "        self.record(who, request_id, what, **about)\n        try:\n            yield\n",
-        "        try:\n            yield\n            self.record(who, request_id, what)\n",
+        "            self.record(who, request_id, what, **about)\n            yield\n",
+        "            yield\n            self.record(who, request_id, what, **about)\n",
         "access/test_audit.py",
     ),
 )

@@ -251,9 +251,7 @@ def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapsho
     return np.where([name == "" for name in names], 0, atlas.rows(names))[places]
 
 
-def by_name(
-    given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot
-) -> ColumnsOfArm:
+def by_name(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> ColumnsOfArm:
     """The same with names, where campaigns deviate in a field and an id may name one that has no
     map in this atlas."""
     ids = snapshot.ids[given.target]
@@ -261,7 +259,7 @@ def by_name(
     if not header.flags & INTERNED or in_force or not (atlas.effects and atlas.effects.tables[2]):
         return given
     names, places = ids.names(header.dictionary, given.numbers)
-    return given._replace(names=names, numbers=places)
+    return given._replace(names=names, numbers=places.astype(np.uint32))
 
 
 def merged(
