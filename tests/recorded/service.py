@@ -167,8 +167,8 @@ def slow_service_items(folder: Path) -> Items:
     Not the maps, nor the probabilities of clicks: they hang on which refit comes first after a
     training, by the clock. `backtest --delayed` has both.
     """
-    soon = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=12"}
-    sirocco(f"simulate {CLICKS} --clicks 100 --days 3 --campaigns 3 --seed 3", folder)
+    soon = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=6"}
+    sirocco(f"simulate {CLICKS} --clicks 150 --days 2 --campaigns 3 --seed 3", folder)
     with running(folder, **soon) as service:
         replayed = f"replay {CLICKS} --delayed --judged 1d --no-picture --url {service.url}"
         assert sirocco(replayed, folder, **soon).endswith("exit code 0\n")
