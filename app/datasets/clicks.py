@@ -101,7 +101,10 @@ def read_click_log(
     types = dict.fromkeys((named.campaign, *named.fields), pa.string())
     stream, fields = LogReader(where, choose, types, (), reading or Reading()).whole(parse)
     known_until = _known_until(where)
-    return ClickFile(stream, _last_time(stream) if known_until is None else known_until, fields)
+    if known_until is None:
+        times = stream.clicks.clicked_at
+        known_until = float(np.fmax(times, times + stream.delay).max())
+    return ClickFile(stream, known_until, fields)
 
 
 def _known_until(where: Where) -> float | None:
@@ -157,12 +160,6 @@ def _behaviour(column: LogColumn) -> Floats:
     rule = "a behaviour is a number from 0 up, or empty where there was none"
     largest = np.finfo(np.float64).max
     return column.where_known(lambda known: known.within(0, largest, rule), np.nan)
-
-
-def _last_time(stream: ClickStream) -> float:
-    """The last click's or the last conversion's."""
-    times = stream.clicks.clicked_at
-    return float(np.fmax(times, times + stream.delay).max())
 
 
 def _write(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:

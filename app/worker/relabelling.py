@@ -419,7 +419,7 @@ class LabelHistory:
         tables: dict[int, BinsTable] = {}
         fields: dict[int, FieldTables] = {}
         for span in (*reversed(older), newest):
-            found = self._relabelled(span)
+            found = relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)
             if found is None:
                 continue
             end = last_hour(span, newest[1])
@@ -431,6 +431,3 @@ class LabelHistory:
         nothing = FieldTables.empty(declared.names, declared.pairs)
         by_field = (lambda hour: fields.get(hour, nothing)) if declared.names else None
         return found, History(float(last_hour(newest, newest[1]) + 1), [tables], by_field)
-
-    def _relabelled(self, span: tuple[float, float]) -> RelabelledClicks | None:
-        return relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)
