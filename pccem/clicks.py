@@ -56,7 +56,9 @@ class Clicks:
             scores=len(self.scores),
             features=len(self.features),
         )
-        _check_names(self.features)
+        for name in self.features.columns:
+            if not name.startswith(PREFIXES):
+                raise ValueError(f"feature {name!r}: a name starts with {' or '.join(PREFIXES)}")
 
     def __len__(self) -> int:
         return len(self.clicked_at)
@@ -93,12 +95,6 @@ class Clicks:
         """All that `PostClickModel` may learn from: the features, `campaign` and `score`."""
         own: dict[str, Column] = {CAMPAIGN: self._campaign, SCORE: self.scores}
         return Features({**self.features.columns, **own}, len(self))
-
-
-def _check_names(features: Features) -> None:
-    for name in features.columns:
-        if not name.startswith(PREFIXES):
-            raise ValueError(f"feature {name!r}: a name starts with {' or '.join(PREFIXES)}")
 
 
 Integers = NDArray[np.int64]

@@ -84,7 +84,8 @@ class BinsTable(GridSums):
         weights = check_not_negative("counts", counts)
         added = check_not_negative("positives", positives)
         check_equal_lengths(rows=rows, scores=checked, counts=weights, positives=added)
-        _check_rows(rows, len(campaigns))
+        known = (rows >= 0) & (rows < len(campaigns))
+        all_obey("rows", rows, known, f"there are {len(campaigns)} campaigns")
         cells = GRID.cells_of(checked)
         return cls.from_cells(campaigns, rows, cells, fixed_sums(checked, weights, added))
 
@@ -296,11 +297,6 @@ class BinsTable(GridSums):
         """The table that `to_bytes` wrote with the same seed; ValueError on any other bytes."""
         table = PackedTable.from_bytes(data, seed=seed)
         return cls._made(table.campaigns, *table.columns())
-
-
-def _check_rows(rows: Integers, campaigns: int) -> None:
-    known = (rows >= 0) & (rows < campaigns)
-    all_obey("rows", rows, known, f"there are {campaigns} campaigns")
 
 
 def view_of(table: BinsTable, first: int, behind: int) -> BinsTable:

@@ -202,7 +202,9 @@ class _StepFit:
     def best(self, cost: float) -> int | None:
         """The cell of the step that explains most, if that is more than the cost in nats."""
         information = self._evidence.information
-        sums = _behind(np.column_stack((self._left, information, self._weighted)))
+        columns = np.column_stack((self._left, information, self._weighted))
+        # Of each row, the sums of it and of all rows behind.
+        sums = np.cumsum(columns[::-1], axis=0)[::-1]
         gradients, crossed = sums[:, 0], sums[:, 2:]
         free = sums[:, 1] - np.einsum("ij,ij->i", crossed @ self._covariance, crossed)
         free = np.maximum(free, 0.0)
@@ -238,11 +240,6 @@ class _StepFit:
         evidence += self._heights**2 / variances / self._noise(own, variances)
         worth = evidence > 2 * cost
         return Steps(self.steps.cells[worth], self._heights[worth])
-
-
-def _behind(columns: Floats) -> Floats:
-    """Of each row, the sums of it and of all rows behind."""
-    return np.asarray(np.cumsum(columns[::-1], axis=0)[::-1])
 
 
 ROOM = 256 << 20
