@@ -65,7 +65,12 @@ class BegunRefit:
         totals = block.totals()
         enough = self._sufficiency.enough(*totals)
         if not enough.all():
-            self._skipped |= _reasons(block.campaigns, totals, ~enough, self._sufficiency)
+            lacking = (column[~enough].tolist() for column in totals)
+            names = compress(block.campaigns, (~enough).tolist())
+            for name, *has in zip(names, *lacking, strict=True):
+                reason = self._sufficiency.missing(*has)
+                if reason is not None:
+                    self._skipped[name] = reason
             block = block.chosen(enough)
         self._names.extend(block.campaigns)
         self._begun.append(self._calibrator.begin_table(block))
@@ -123,18 +128,6 @@ def refit_campaigns(
     atlas = Atlas.build(maps, in_force.target_map, in_force.groups)
     atlas = atlas.with_effects(in_force.effects).with_spreads_of(in_force)
     return Refit(atlas, absent | dict(fitted.skipped))
-
-
-def _reasons(
-    campaigns: Sequence[str],
-    totals: tuple[Floats, Floats],
-    without: NDArray[np.bool_],
-    sufficiency: Sufficiency,
-) -> dict[str, Reason]:
-    lacking = (column[without].tolist() for column in totals)
-    names = compress(campaigns, without.tolist())
-    found = ((name, sufficiency.missing(*has)) for name, *has in zip(names, *lacking, strict=True))
-    return {name: reason for name, reason in found if reason is not None}
 
 
 def _target_map(

@@ -76,7 +76,10 @@ class EventTable:
         if self.bids is not None:
             checked["bids"] = check_not_negative("bids", self.bids)
         if self.weights is not None:
-            checked["weights"] = _check_weights(self.weights)
+            weights = check_not_negative("weights", self.weights)
+            all_obey("weights", weights, weights > 0.0, "every row must stand for some")
+            check_finite_sum("weights", weights)
+            checked["weights"] = weights
         codes = {name: column.codes for name, column in (self.fields or {}).items()}
         check_equal_lengths(**checked, **codes)
         if len(set(self.campaigns)) != len(self.campaigns):
@@ -184,13 +187,6 @@ def _check_times(values: ArrayLike) -> Floats:
     times = as_vector("times", values)
     inside = np.abs(times) < TIMES_END
     return all_obey("times", times, inside, "must be epoch seconds, finite and under 1e12")
-
-
-def _check_weights(values: ArrayLike) -> Floats:
-    weights = check_not_negative("weights", values)
-    all_obey("weights", weights, weights > 0.0, "every row must stand for some")
-    check_finite_sum("weights", weights)
-    return weights
 
 
 def _check_rows(values: Rows, campaigns: int) -> Rows:
