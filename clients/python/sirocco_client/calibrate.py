@@ -110,7 +110,10 @@ def read_response(response: HttpResponse, given: CalibrateInput, explain: bool) 
         said = _of_json(response, given)
         probabilities, levels, arms, version, effects, quantiles, expected = said
     for column in (probabilities, *quantiles):
-        _check_probabilities(column, scores)
+        if column.shape != (scores,):
+            raise BadAnswer(f"{column.shape} probabilities for {scores} scores")
+        if not (column.min() >= 0.0 and column.max() <= 1.0):
+            raise BadAnswer("a probability is outside [0, 1]")
     if explain and (levels is None or len(levels) != scores):
         raise BadAnswer("the levels are not in the answer")
     if given.units is not None and (arms is None or len(arms) != scores):
@@ -160,13 +163,6 @@ def _of_json(
         return probabilities, levels, arms, version, effects, quantiles, expected
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BadAnswer(f"{response.body[:40]!r} is no answer to a calibrate request") from None
-
-
-def _check_probabilities(probabilities: Floats, scores: int) -> None:
-    if probabilities.shape != (scores,):
-        raise BadAnswer(f"{probabilities.shape} probabilities for {scores} scores")
-    if not (probabilities.min() >= 0.0 and probabilities.max() <= 1.0):
-        raise BadAnswer("a probability is outside [0, 1]")
 
 
 Exchange = Generator[HttpRequest, HttpResponse, Calibrated]

@@ -59,7 +59,8 @@ _Step = _Wait | HttpRequest | Delivered
 class _Buffer(EventMethods):
     """What both buffers do alike; every method is for one thread at a time."""
 
-    def __init__(self, address: Address, buffering: Buffering | None) -> None:
+    def __init__(self, address: Address, buffering: Buffering | None = None) -> None:
+        """Use `events` of a client."""
         self._address = address
         self._buffering = buffering or Buffering()
         self._closed = False
@@ -147,10 +148,6 @@ class EventBuffer(_Buffer):
     stores or refuses it. Its thread begins with the first event, and anew in a forked child, whose
     buffer starts empty: what waits is the parent's to send.
     """
-
-    def __init__(self, address: Address, buffering: Buffering | None = None) -> None:
-        """Use `Sirocco.events`."""
-        super().__init__(address, buffering)
 
     def _begin(self) -> None:
         super()._begin()

@@ -235,7 +235,9 @@ def pack_input(given: CalibrateInput, levels: bool) -> bytes:
     if isinstance(given.campaigns, str):
         names, places = [given.campaigns], np.zeros(1, "<u4")
     else:
-        names, places = _distinct(given.campaigns)
+        number: dict[str, int] = {}
+        codes = [number.setdefault(name, len(number)) for name in given.campaigns]
+        names, places = list(number), np.array(codes, "<u4")
     texts = [encoded("campaigns", name) for name in names]
     lengths = np.fromiter(map(len, texts), "<u4", len(texts))
     target = encoded("target", given.target)
@@ -288,12 +290,6 @@ def unpack_response(
     behind += with_arms * _padded(rows)
     found = np.frombuffer(body, "<f8", rows * quantiles, behind).astype(np.float64)
     return probabilities, levels, arms, list(found.reshape(quantiles, rows))
-
-
-def _distinct(campaigns: Sequence[str]) -> tuple[list[str], Ids]:
-    number: dict[str, int] = {}
-    places = [number.setdefault(name, len(number)) for name in campaigns]
-    return list(number), np.array(places, "<u4")
 
 
 def _words(words: Sequence[str], codes: bytes) -> tuple[str, ...]:
