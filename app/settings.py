@@ -201,7 +201,7 @@ class Settings(BaseSettings):
         description="Replicas that must have an event before it is acknowledged; 0 waits for none.",
     )
     redis_wait_seconds: float = Field(
-        0.5, gt=0, le=60, description="Longest wait for these replicas."
+        0.5, ge=0.001, le=60, description="Longest wait for these replicas."
     )
     allow_volatile_store: bool = Field(
         False,
@@ -212,7 +212,7 @@ class Settings(BaseSettings):
         description="Where the embedded server, the click log, the signing key and the last good"
         " maps are kept.",
     )
-    snapshot_dir: Path | None = Field(
+    snapshot_dir: MaybePath = Field(
         None,
         description="Where this host keeps the last good maps, to start from when Redis is away or"
         " damaged; unset keeps them in `last-good` under the data directory, `off` nowhere.",
@@ -486,6 +486,15 @@ class Settings(BaseSettings):
             raise ValueError(
                 f"redis_wait_seconds = {self.redis_wait_seconds:g}: must be less than"
                 f" redis_timeout_seconds, {self.redis_timeout_seconds:g}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _samples_are_enough_to_train_on(self) -> Self:
+        if self.min_training_clicks > self.training_clicks:
+            raise ValueError(
+                f"min_training_clicks = {self.min_training_clicks}: must be at most"
+                f" training_clicks, {self.training_clicks}"
             )
         return self
 

@@ -107,7 +107,8 @@ def drill(
         )
         back = put_back(copy, restored)
         seconds = {"backup": made["seconds"], "restore": back["seconds"]}
-        _show({**seconds, **_read(restored), "bytes": made["bytes"]}, as_json=json)
+        found = _read(restored, _database(settings.redis_url))
+        _show({**seconds, **found, "bytes": made["bytes"]}, as_json=json)
 
 
 def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
@@ -138,14 +139,35 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
 
 def _copy_files(settings: "Settings", folder: Path) -> None:
     """Copy what is not in Redis, and last write what the backup holds."""
-    if "://" in (place := settings.click_log.removeprefix("file://")):
-        note(f"{place} is not copied: keep its versions there")
-    else:
-        _copy_parts(Path(place), folder / CLICK_LOG)
+    from app.object_stores import without_secrets
+
+    log = _log_folder(settings)
+    if log is None:
+        note(f"{without_secrets(settings.click_log)} is not copied: keep its versions there")
+    elif log.exists():
+        _copy_parts(log, folder / CLICK_LOG)
+    elif settings.delayed_targets:
+        note(f"{log}: there is no click log to copy")
+    if database := _database(settings.redis_url):
+        note(f"it is of database {database}: an embedded Redis would begin with database 0")
     if (settings.data_dir / KEY).exists():
         shutil.copy2(settings.data_dir / KEY, folder / KEY)
     digests = {name: _digest(folder / name) for name in _files(folder)}
     (folder / MANIFEST).write_bytes(orjson.dumps(digests))
+
+
+def _log_folder(settings: "Settings") -> Path | None:
+    """Where the click log is on this machine, as the service finds it; None where it is not."""
+    from app.object_stores import is_url, located
+
+    if not is_url(settings.click_log):
+        return Path(settings.click_log).expanduser()
+    return Path(located(settings.click_log)[1]) if settings.click_log[:5] == "file:" else None
+
+
+def _database(url: str | None) -> int:
+    """Which of a server's an address names; an embedded server has one."""
+    return int(_server(url).get("db") or 0) if url else 0
 
 
 def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
@@ -170,6 +192,9 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
         for whole in sorted(Path(scratch).iterdir(), reverse=True):
             if not (data / whole.name).exists():
                 whole.rename(data / whole.name)
+    log = _log_folder(settings)
+    if (data / CLICK_LOG).exists() and log != data / CLICK_LOG:
+        note(f"move {data / CLICK_LOG} to {log or settings.click_log}, where the service reads it")
     return _summary(folder, began)
 
 
@@ -285,7 +310,7 @@ def _summary(folder: Path, began: float) -> dict[str, float]:
     return {"bytes": sum(sizes), "files": len(sizes), "seconds": perf_counter() - began}
 
 
-def _read(settings: "Settings") -> dict[str, float]:
+def _read(settings: "Settings", database: int) -> dict[str, float]:
     """Start a Redis from the copy, and read it: the seconds until it answered, and what is there.
 
     A version that cannot be read whole is a `CommandError`.
@@ -293,14 +318,17 @@ def _read(settings: "Settings") -> dict[str, float]:
     from app.access.key_store import KeyStore
     from app.cli.serving.store import opened_store
     from app.storage.errors import CorruptVersion, UnknownVersion
-    from app.storage.redis.client import open_redis
+    from app.storage.keys import HISTORY
+    from app.storage.redis.client import as_text, open_redis
     from app.storage.versions import Versions
 
     began = perf_counter()
-    with opened_store(settings) as url, open_redis(url) as client:
+    with opened_store(settings) as url, open_redis(f"{url}?db={database}") as client:
         started = perf_counter() - began
         versions = Versions(client, settings.versions_kept)
-        kept = [entry["version"] for entry in versions.history()]
+        # Not its history, which leaves out what is damaged.
+        named = [versions.current(), *cast(list[bytes], client.lrange(HISTORY, 0, -1))]
+        kept = dict.fromkeys(as_text(name) for name in named if name is not None)
         try:
             for version in kept:
                 versions.load(version)

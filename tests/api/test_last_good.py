@@ -119,7 +119,7 @@ def test_maps_of_another_store_are_left_alone(tmp_path, other, same, caplog):
 def test_a_store_is_known_by_its_address_and_database():
     urls = ("redis://a", "redis://a:6379/0", "rediss://user:secret@a:6379/")
     assert {store_of(url) for url in urls} == {"a:6379/0"}
-    assert store_of("redis://a/1") == "a:6379/1"
+    assert store_of("redis://a/1") == store_of("redis://a?db=1") == "a:6379/1"
 
 
 def test_requests_have_their_turn_while_it_is_written(tmp_path):

@@ -13,7 +13,7 @@ from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.cli import backup
 from app.settings import Settings
-from app.storage import EmbeddedRedis, open_redis
+from app.storage import EmbeddedRedis, Lease, Versions, keys, open_redis
 from app.storage.keys import PROBE
 from app.storage.redis.server import redis_in_wheel, redis_on_path
 from calibrators import Atlas, CalibrationMap
@@ -187,6 +187,35 @@ def test_a_redis_of_ones_own_gets_its_file_by_hand(copy: Path) -> None:
 
     assert "start your Redis from copy/redis.rdb" in " ".join(said.split())
     assert [path.name for path in (copy.parent / "new").iterdir()] == ["signing.key"]
+
+
+def test_the_click_log_is_copied_from_where_it_is_read(copy: Path) -> None:
+    """And who restores it is told where that is."""
+    here = copy.parent
+    log = {"SIROCCO_CLICK_LOG_URL": f"file://{here}/my%20logs"}
+    (here / "my logs").mkdir()
+    (here / "my logs" / "part").write_bytes(b"clicks")
+    with EmbeddedRedis(here / "data"):
+        assert sirocco("backup b --data-dir data", here, **log).endswith("code 0\n")
+
+    said = " ".join(sirocco("restore b --data-dir new", here, **log).split())
+
+    assert (here / "new/click-log/part").read_bytes() == b"clicks"
+    assert f"move new/click-log to {here}/my logs, where the service reads it" in said
+
+
+@pytest.mark.parametrize("lost", ["manifest", "version"])
+def test_a_drill_notices_a_version_that_is_damaged_or_gone(copy: Path, lost: str) -> None:
+    here = copy.parent
+    with EmbeddedRedis(here / "data") as server, open_redis(server.url) as client:
+        lease = Lease(client, "worker", "test", 60)
+        assert lease.acquire()
+        versions = Versions(client, 8)
+        published = [versions.publish(lease.token, 1.0, 2.0, {}, {}) for _ in range(2)]
+        key = keys.version(published[0])
+        client.hset(key, "manifest", b"junk") if lost == "manifest" else client.delete(key)
+
+        assert "the backup has no whole maps" in refused("drill --data-dir data", here)
 
 
 def test_parts_that_are_replaced_meanwhile_are_copied(

@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.models import Models
 from app.storage.redis.client import Replicas
+from app.storage.redis.cluster import SlotMap
 from app.storage.store_watch import StoreDanger, StoreWatch, store_dangers
 from app.storage.versions import Notices
 from tests.storage.clicks import AT, CELL, RULES, click, conversion, did, of
@@ -335,6 +337,51 @@ def test_a_slot_that_moves_loses_and_doubles_nothing(
         move_slot(source, target, slot, lambda: time.sleep(0.01))
 
     under_traffic(running, served, move)
+
+
+def test_a_map_that_was_read_with_a_hole_is_read_again(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the cluster came into being."""
+    running.wait_until_whole()
+    slot = key_slot(b"hole")
+    with monkeypatch.context() as forming:
+        forming.setattr(SlotMap, "_reported", lambda self, node: [(0, slot - 1, node)])
+        client = open_redis(running.url)
+        with pytest.raises(redis.ConnectionError, match=f"serves the slot {slot}"):
+            client.get("sirocco:{hole}")
+    with client:
+        until(lambda: client.set("sirocco:{hole}", 1), "the map is whole")
+
+
+def test_nodes_that_call_themselves_nothing_are_found(running: Cluster) -> None:
+    running.wait_until_whole()
+    for node in running.nodes:
+        node.client.config_set("cluster-preferred-endpoint-type", "unknown-endpoint")
+    try:
+        with open_redis(running.url) as client:
+            assert client.set("sirocco:{anything}", 1)
+    finally:
+        for node in running.nodes:
+            node.client.config_set("cluster-preferred-endpoint-type", "ip")
+
+
+def test_who_waits_while_no_node_answers_does_not_ask_them_again(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def silent(self: SlotMap, node: object) -> None:
+        asked.append(node)
+        time.sleep(0.05)
+        raise redis.TimeoutError("a time-out each")
+
+    monkeypatch.setattr(SlotMap, "_reported", silent)
+    with open_redis(running.url) as client, ThreadPoolExecutor(8) as pool:
+        for failed in [pool.submit(client.get, "x") for _ in range(8)]:
+            assert isinstance(failed.exception(), redis.ConnectionError)
+
+    assert len(asked) == len(set(asked))
 
 
 def test_settings_take_these_addresses() -> None:

@@ -186,6 +186,18 @@ def test_an_orphan_is_ended_before_the_next_server_starts(
         orphan.stop()
 
 
+def test_an_address_that_nobody_could_write_down_is_none(
+    redis_binary: Path, tmp_path: Path
+) -> None:
+    """For want of room, or killed before it did."""
+    (tmp_path / "redis.address").touch()
+
+    with EmbeddedRedis(tmp_path, redis_binary) as server:
+        put(server.url, "kept")
+
+        assert (tmp_path / "redis.address").read_text() == str(tmp_path / "redis.sock")
+
+
 def test_a_server_that_was_killed_does_no_harm(redis_binary: Path, tmp_path: Path) -> None:
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         put(server.url, "kept")

@@ -14,7 +14,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import hiredis
 import redis
@@ -293,7 +293,8 @@ def store_of(redis_url: str) -> str:
     parts = urlsplit(redis_url)
     if parts.scheme == "unix":
         return "unix"
-    return f"{parts.hostname}:{parts.port or 6379}{parts.path.rstrip('/') or '/0'}"
+    database = dict(parse_qsl(parts.query)).get("db") or parts.path.strip("/") or "0"
+    return f"{parts.hostname}:{parts.port or 6379}/{database}"
 
 
 def as_bytes(reply: bytes | str) -> bytes:

@@ -42,6 +42,7 @@ _KEYS_BEFORE: Final = 4
 """The first key stands among so many words of a command."""
 _PAUSE_SECONDS: Final = 0.02
 _READ_AGAIN_SECONDS: Final = 0.1
+_ASK_AGAIN_SECONDS: Final = 1.0
 _TO_ALL: Final = {"SCRIPT LOAD", "FLUSHALL", "PING"}
 _SLOTS: Final = 16384
 
@@ -59,7 +60,8 @@ class SlotMap:
         self._nodes = list(address.hosts)
         self._spans: list[tuple[int, int, Host]] = []
         self._by_tag: dict[str, Host] = {}
-        self._read_at = float("-inf")
+        self._read_at = self._failed_at = float("-inf")
+        self._failure = ""
         self._lock = Lock()
 
     def master_of(self, key: str) -> Host:
@@ -104,18 +106,24 @@ class SlotMap:
         self._by_tag, self._spans = {}, []
 
     def read(self) -> None:
-        """Ask the nodes, first those that were masters; not again within a tenth of a second."""
+        """Ask the nodes, first those that were masters; not again within a tenth of a second, nor,
+        for who came before it was known, or soon after, where none of them answers: nodes that
+        hang take a time-out each."""
+        came = time.monotonic()
         with self._lock:
             if self._spans and time.monotonic() - self._read_at < _READ_AGAIN_SECONDS:
                 return
-            error: Exception = RedisConnectionError("no node of the cluster answers")
+            if came - self._failed_at < _ASK_AGAIN_SECONDS:
+                raise RedisConnectionError(self._failure)
+            self._failure = "no node of the cluster answers"
             for node in list(self._nodes):
                 try:
                     self._take(node, self._reported(node))
                     return
                 except (RedisError, OSError) as failure:
-                    error = failure
-            raise error
+                    self._failure = str(failure)
+            self._failed_at = time.monotonic()
+            raise RedisConnectionError(self._failure)
 
     def _reported(self, node: Host) -> list[tuple[int, int, Host]]:
         with self._ask(self._address.server_url(*node)) as client:
@@ -124,7 +132,7 @@ class SlotMap:
         if not slots:
             raise RedisConnectionError("a node of the cluster knows of no slots")
         return [
-            (int(first), int(last), (master[0].decode() or node[0], int(master[1])))
+            (int(first), int(last), (_name(master[0]) or node[0], int(master[1])))
             for first, last, master, *_ in slots
         ]
 
@@ -133,6 +141,11 @@ class SlotMap:
         masters = {host for _, _, host in spans}
         known = dict.fromkeys((node, *masters, *self._address.hosts))
         self._nodes = list(known)
+
+
+def _name(host: bytes | None) -> str:
+    """What a node calls a host; "" where it says that it is the one which was asked."""
+    return "" if host in (None, b"?") else (host or b"").decode()
 
 
 class _NoConnections(redis.ConnectionPool):
@@ -163,7 +176,12 @@ class ClusterRedis(redis.Redis):
 
     def server_of(self, key: str) -> redis.Redis:
         """A client of the master of a key."""
-        return self._server(self.slots.master_of(key))
+        try:
+            return self._server(self.slots.master_of(key))
+        except RedisConnectionError:
+            # A map that was read while the cluster came into being has holes.
+            self._reread()
+            raise
 
     def servers(self) -> list[redis.Redis]:
         """A client of each master."""

@@ -399,10 +399,12 @@ class EmbeddedRedis:
         return True
 
     def _known_socket(self) -> Path | None:
+        """None, too, where whoever was to write it was killed, or had no room."""
         try:
-            return Path(self._address_path.read_text())
+            text = self._address_path.read_text()
         except FileNotFoundError:
             return None
+        return Path(text) if text else None
 
     def _own_socket(self) -> Path:
         """The same for every server that this object starts."""
