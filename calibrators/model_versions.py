@@ -37,6 +37,7 @@ _NEAR = 3.0
 _FEWEST = 100.0
 """Impressions of a version from which on its scores are carried over, and it is worth a refit."""
 
+_ROUNDS = 30
 _PRIOR = 25.0
 """Predicted positives by which a version's own curve is drawn to none."""
 
@@ -276,7 +277,11 @@ class OwnCurves:
             shifts[version] = shift * positives / (positives + _PRIOR)
         total = sum(impressions.values()) or 1.0
         shares = {version: count / total for version, count in impressions.items()}
-        mean = sum((shares[each] * shift for each, shift in shifts.items()), np.zeros(len(_REACH)))
+        mean = np.zeros(len(_REACH))
+        for _ in range(_ROUNDS):
+            # Shared maps are the mean probability of all, which that of log-odds lies below.
+            parts = [shares[each] * expit(_REACH + own - mean) for each, own in shifts.items()]
+            mean += log_odds(np.sum(parts, axis=0)) - log_odds(expit(_REACH))
         moved = {each: np.maximum.accumulate(_REACH + s - mean) for each, s in shifts.items()}
         return cls(moved)
 

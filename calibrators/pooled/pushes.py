@@ -119,16 +119,20 @@ def _shares(impressions: float) -> Floats:
 
 
 def _quantiles(values: Floats, weights: Floats, shares: Floats) -> Floats:
-    order = np.argsort(values, kind="stable")
-    ascending, weight = values[order], weights[order]
+    ascending, places = np.unique(np.round(values, 6), return_inverse=True)
+    weight = sum_at(places, weights, len(ascending))
     middles = np.cumsum(weight) - weight / 2
     held = weight > 0
     return np.asarray(np.interp(shares * weight.sum(), middles[held], ascending[held]))
 
 
 def _rising(values: Floats) -> Floats:
-    steps = _LEAST_STEP * np.arange(len(values))
-    return np.asarray(np.maximum.accumulate(values - steps) + steps)
+    middle = len(values) // 2
+    steps = _LEAST_STEP * (np.arange(len(values)) - middle)
+    even = values - steps
+    above = np.maximum.accumulate(even[middle:])
+    below = np.minimum.accumulate(even[middle::-1])[::-1]
+    return np.asarray(np.concatenate((below[:-1], above)) + steps)
 
 
 def _shrunk(residuals: Floats, noise: Floats, held: NDArray[np.bool_]) -> Floats:

@@ -1,5 +1,6 @@
 """Versions of a model: names, who is served by what, and what a refit makes of a canary."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,6 +22,7 @@ from calibrators.bins.model_versions import (
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import sums_of_packed
 from calibrators.guard import guard
+from calibrators.methods.refit import Fitted
 from calibrators.model_versions import Streams, refit_by_version
 from calibrators.samples import Floats, expit
 
@@ -261,6 +263,44 @@ def test_a_version_that_the_window_has_no_more_has_no_maps() -> None:
         found = guard(Atlas.build(left), Atlas.build(left), in_force, [hour]).atlas
         assert {*found.campaigns} - {"\x1enew"} == {*left}
         assert kept(Atlas.build(left), in_force, ["a"]).campaigns == (*left,)
+
+
+def _canary_of(scored: Callable[[Floats, np.random.Generator], Floats], share: float) -> Fitted:
+    """What twelve hours teach of two versions, whose scores are rounded; the canary's are made of
+    the log-odds of the main one's, which are true."""
+    hours = {}
+    for hour in range(12):
+        rng = np.random.default_rng((7, hour))
+        rows, z = rng.integers(0, 20, 10_000), rng.normal(-3.0, 0.8, 10_000)
+        by_canary = rng.random(10_000) < share
+        names = [named(f"c{n:02d}", version) for version in ("a", "b") for n in range(20)]
+        scores = np.round(expit(np.where(by_canary, scored(z, rng), z)), 2)
+        outcomes = (rng.random(10_000) < expit(z)) * 1.0
+        columns = rows + 20 * by_canary, scores, np.ones(10_000), outcomes
+        hours[hour] = BinsTable.from_columns(names, *columns)
+    return refit_by_version(make_method("pooled"), History(12.0, [hours]))
+
+
+_LOWER, _COARSE, _BLIND = (
+    lambda z, rng: z - 1.0,
+    lambda z, rng: np.where(z > -3.0, -2.0, -4.0),
+    lambda z, rng: rng.permutation(z),
+)
+
+
+@pytest.mark.parametrize(
+    ("scored", "share"), [(_LOWER, 0.05), (_LOWER, 0.3), (_COARSE, 0.05), (_BLIND, 0.05)]
+)
+def test_new_campaigns_of_versions_with_few_scores_get_their_rate(scored, share: float) -> None:
+    """Where many impressions share a score, it stands for the middle of their ranks; and what a
+    version's own curve is like makes none of them predict more than comes."""
+    atlas = _canary_of(scored, share).atlas
+    rng = np.random.default_rng(9)
+    z = rng.normal(-3.0, 0.8, 20_000)
+
+    for version, own in (("a", z), ("b", scored(z, rng))):
+        found = atlas([named("new", version)] * len(z), np.round(expit(own), 2))
+        assert found.sum() / expit(z).sum() == pytest.approx(1.0, abs=0.12)
 
 
 def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of() -> None:
