@@ -118,6 +118,8 @@ _HEADINGS = {
 def runs_page(compared: ComparedRuns) -> Page:
     """The page that `sirocco compare --report` writes of folders."""
     models = "; ".join(f"{side}: {what}" for side, what in compared.names.items())
+    rows = [(heading.strip(), *cells) for heading, *cells in rows_of_runs(compared)]
+    table = Table(("", "A", "B", "metric accuracy"), rows)
     return Page(
         title="Training runs of two models",
         subtitle=models,
@@ -126,7 +128,7 @@ def runs_page(compared: ComparedRuns) -> Page:
         sections=[
             Section("How often is a single run right?", HOW_TO_READ_RUNS, [_accuracies(compared)]),
             Section("Every run", "", [_runs(compared, PLAIN), _runs(compared, CALIBRATED)]),
-            Section("All metrics", "", [_runs_table(compared)]),
+            Section("All metrics", "", [table]),
         ],
         warnings=compared.warnings,
     )
@@ -163,8 +165,3 @@ def _runs(compared: ComparedRuns, name: str) -> Chart:
         "run, by rank",
         _HEADINGS[name],
     )
-
-
-def _runs_table(compared: ComparedRuns) -> Table:
-    rows = [(heading.strip(), *cells) for heading, *cells in rows_of_runs(compared)]
-    return Table(("", "A", "B", "metric accuracy"), rows)

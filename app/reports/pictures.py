@@ -190,7 +190,10 @@ def draw_rates(rates: Mapping[str, QuantileRates], title: str, path: Path) -> No
         _draw_groups(axes, name, groups)
     for axes in figure.axes[len(rates) :]:
         axes.set_visible(False)
-    _scale_alike(figure.axes[: len(rates)], rates)
+    highest = max((groups.upper.max(initial=0.0) for groups in rates.values()), default=0.0)
+    for axes in figure.axes[: len(rates)]:
+        axes.set_ylim(0.0, min(1.0, 1.08 * highest) or 1.0)
+        _in_percent(axes.yaxis)
     save(figure, title, path)
 
 
@@ -206,13 +209,6 @@ def _draw_groups(axes: "Axes", name: str, groups: QuantileRates) -> None:
     axes.grid(visible=False, axis="x")
     axes.set_title(f"Conversion rate by {name}", **CAPTION)
     axes.set_xlabel(f"{name}, groups of about as many clicks each")
-
-
-def _scale_alike(panels: Any, rates: Mapping[str, QuantileRates]) -> None:
-    highest = max((groups.upper.max(initial=0.0) for groups in rates.values()), default=0.0)
-    for axes in panels:
-        axes.set_ylim(0.0, min(1.0, 1.08 * highest) or 1.0)
-        _in_percent(axes.yaxis)
 
 
 def _range(low: float, high: float) -> str:

@@ -153,7 +153,8 @@ def capacity(traffic: Traffic, settings: Settings) -> Capacity:
     refit += delayed * LABELS_SECONDS.at(window_clicks)
     redis_load = traffic.events * EVENT_REDIS_US.at(traffic.batch) / 1e6
     stored = _redis_bytes(traffic, settings, maps)
-    api = _api_cores(traffic)
+    scores = traffic.scores / traffic.batch * CALIBRATE_US.at(traffic.batch)
+    api = math.ceil((scores + traffic.events * EVENT_US.at(traffic.batch)) / 1e6 / BUSY)
     needs = {
         "API": _need(api, api * _api_bytes(maps), 2 * maps * VERSION_BYTES.at(maps)),
         "worker": _need(1, _worker_bytes(traffic, settings, window_clicks, delayed), 0),
@@ -165,11 +166,6 @@ def capacity(traffic: Traffic, settings: Settings) -> Capacity:
 
 def _need(cores: int, memory: float, disk: float) -> Need:
     return Need(cores, round(MEMORY_ROOM * memory), round(disk))
-
-
-def _api_cores(traffic: Traffic) -> int:
-    scores = traffic.scores / traffic.batch * CALIBRATE_US.at(traffic.batch)
-    return math.ceil((scores + traffic.events * EVENT_US.at(traffic.batch)) / 1e6 / BUSY)
 
 
 def _api_bytes(maps: int) -> float:

@@ -321,8 +321,10 @@ def overview(log: EvaluatedLog) -> list[MetricGroup]:
 
 def _calibration(log: EvaluatedLog) -> list[Line]:
     numbers = log.overall
+    lower, upper = (shown(numbers[f"pcoc_{end}"], ".3f") for end in ("lower", "upper"))
+    pcoc = f"{shown(numbers['pcoc'], '.3f')} ({lower}-{upper})"
     lines = [
-        Line("PCOC", _with_interval(numbers), "predicted over actual: 1 is right"),
+        Line("PCOC", pcoc, "predicted over actual: 1 is right"),
         Line("COPC", shown(numbers["copc"], ".3f"), "actual over predicted"),
         Line("prediction error", shown(numbers["prediction_error"], "+.1%"), "PCOC less 1"),
         Line("Cal-3, -4, -5", _triple(numbers, "cal_{}"), "error in score bins: 0.2 is 20 %"),
@@ -380,11 +382,6 @@ def _revenue(log: EvaluatedLog) -> list[Line]:
 def _has_several(log: EvaluatedLog, cut: str | None) -> bool:
     """Whether a mean over the slices of a cut tells anything else than the whole log does."""
     return cut is not None and len(log.metrics.groupings[cut].columns["n"]) > 1
-
-
-def _with_interval(numbers: Numbers) -> str:
-    lower, upper = (shown(numbers[f"pcoc_{end}"], ".3f") for end in ("lower", "upper"))
-    return f"{shown(numbers['pcoc'], '.3f')} ({lower}-{upper})"
 
 
 def _triple(numbers: Numbers, name: str) -> str:

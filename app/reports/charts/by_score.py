@@ -197,7 +197,8 @@ def _drawn(series: Series, title: str, scale: Scale) -> Drawing:
             if len(series) <= _MOST_WHISKERS:
                 # Beside each other, so that no whisker hides another.
                 x += _APART * (place - (len(series) - 1) / 2)
-                _paint_whiskers(above, style, x, found, scale)
+                low, high = (np.clip(1.0 + end, scale.low, scale.high) for end in _interval(found))
+                above.vlines(x, low, high, series_colour(style.colour), linewidth=1.1, alpha=0.75)
             paint_line(above, style, x, 1.0 + found.prediction_errors, scale)
         places, texts = np.arange(1.0, groups + 1.0), _texts(series, groups)
         return [value for axes in (above, below) for value in column_values(axes, places, texts)]
@@ -241,13 +242,6 @@ def _set_groups(axes: "Axes", groups: int) -> None:
     axes.set_xlim(0.5, groups + 0.5)
     axes.set_xticks(ticks, [str(tick) for tick in ticks])
     axes.grid(visible=False, axis="x")
-
-
-def _paint_whiskers(
-    axes: "Axes", style: SeriesStyle, x: Floats, found: ScoreQuantiles, scale: Scale
-) -> None:
-    low, high = (np.clip(1.0 + end, scale.low, scale.high) for end in _interval(found))
-    axes.vlines(x, low, high, color=series_colour(style.colour), linewidth=1.1, alpha=0.75)
 
 
 def _interval(found: ScoreQuantiles) -> tuple[Floats, Floats]:
