@@ -490,15 +490,6 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _samples_are_enough_to_train_on(self) -> Self:
-        if self.min_training_clicks > self.training_clicks:
-            raise ValueError(
-                f"min_training_clicks = {self.min_training_clicks}: must be at most"
-                f" training_clicks, {self.training_clicks}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _click_log_covers_training(self) -> Self:
         longest = max(map(self.attribution_seconds, self.delayed_targets), default=0.0)
         days = self.training_days + ceil(longest / SECONDS_PER_DAY) + _SPARE_DAYS

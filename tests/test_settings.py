@@ -243,13 +243,6 @@ def test_a_store_of_another_kind_is_refused_before_anything_starts(environment):
     assert "secret" not in str(caught.value)
 
 
-def test_a_sample_too_small_to_train_on_is_refused(environment):
-    environment(SIROCCO_TRAINING_CLICKS="1000", SIROCCO_MIN_TRAINING_CLICKS="2000")
-
-    with pytest.raises(BadConfiguration, match="must be at most SIROCCO_TRAINING_CLICKS, 1000"):
-        load_settings()
-
-
 def test_a_secret_may_stand_in_a_file(environment, tmp_path, caplog):
     file = tmp_path / "secret"
     file.write_text("redis://a-secret-that-is-long-enough-to-sign\n")

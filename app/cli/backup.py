@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 import orjson
@@ -139,11 +140,9 @@ def back_up(settings: "Settings", folder: Path) -> dict[str, float]:
 
 def _copy_files(settings: "Settings", folder: Path) -> None:
     """Copy what is not in Redis, and last write what the backup holds."""
-    from app.object_stores import without_secrets
-
     log = _log_folder(settings)
     if log is None:
-        note(f"{without_secrets(settings.click_log)} is not copied: keep its versions there")
+        note(f"{settings.click_log.partition('?')[0]} is not copied: keep its versions there")
     elif log.exists():
         _copy_parts(log, folder / CLICK_LOG)
     elif settings.delayed_targets:
@@ -158,11 +157,11 @@ def _copy_files(settings: "Settings", folder: Path) -> None:
 
 def _log_folder(settings: "Settings") -> Path | None:
     """Where the click log is on this machine, as the service finds it; None where it is not."""
-    from app.object_stores import is_url, located
-
-    if not is_url(settings.click_log):
-        return Path(settings.click_log).expanduser()
-    return Path(located(settings.click_log)[1]) if settings.click_log[:5] == "file:" else None
+    place = settings.click_log
+    if "://" not in place:
+        return Path(place).expanduser()
+    found = urlsplit(place)
+    return Path(unquote(found.path)) if found.scheme == "file" else None
 
 
 def _database(url: str | None) -> int:
