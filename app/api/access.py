@@ -86,11 +86,12 @@ def list_keys(given: Given) -> dict[str, Any]:
 async def make_key(request: Request, given: Given, by: By) -> JSONResponse:
     """Make a key; its `token` is shown in this answer and never again."""
     wanted = decode(await given_body(request, given), _KEY, _RULES)
+    ends = wanted.expires_at
     fields = {
         "name": wanted.name,
         "campaigns": tuple(wanted.campaigns),
         "rate_limit": wanted.rate_limit,
-        "expires_at": _seconds(wanted.expires_at, "expires_at") if wanted.expires_at else None,
+        "expires_at": None if ends is None else _seconds(ends, "expires_at"),
     }
     scopes = _scopes(wanted.scopes)
     first = given.settings.bootstrap_admin_key is None

@@ -155,6 +155,7 @@ def test_rotation_and_expiry_by_routes(closed, keys, admin):
     wrong = closed.http.post("/v1/admin/keys", json={"scopes": ["root"]}, headers=admin)
     endless = {"scopes": ["read"], "expires_at": 1_893_456_000_000}
     late = closed.http.post("/v1/admin/keys", json=endless, headers=admin)
+    past = closed.http.post("/v1/admin/keys", json={**endless, "expires_at": 0}, headers=admin)
     later = closed.http.post(f"{path}/expire", json={"at": 1e13}, headers=admin)
     named = {"scopes": ["read"], "name": "n" * 9_000}
     long = closed.http.post("/v1/admin/keys", json=named, headers=admin)
@@ -167,6 +168,7 @@ def test_rotation_and_expiry_by_routes(closed, keys, admin):
     assert kind(unknown) == (404, "not-found")
     assert wrong.json()["field"] == "scopes[0]"
     assert [each.json()["field"] for each in (late, later, long)] == ["expires_at", "at", "name"]
+    assert past.json()["detail"].startswith("expires_at = 0")
     assert max(len(entry["target"]) for entry in audit) == 101
 
 

@@ -254,9 +254,10 @@ def rows_of(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapsho
 def by_name(given: ColumnsOfArm, header: Header, atlas: Atlas, snapshot: Snapshot) -> ColumnsOfArm:
     """The same with names, where campaigns deviate in a field and an id may name one that has no
     map in this atlas."""
+    if not header.flags & INTERNED or atlas.effects is None or not atlas.effects.tables[2]:
+        return given
     ids = snapshot.ids[given.target]
-    in_force = header.dictionary == ids.dictionary and atlas is snapshot.atlases[given.target]
-    if not header.flags & INTERNED or in_force or not (atlas.effects and atlas.effects.tables[2]):
+    if header.dictionary == ids.dictionary and atlas is snapshot.atlases[given.target]:
         return given
     names, places = ids.names(header.dictionary, given.numbers)
     return given._replace(names=names, numbers=places.astype(np.uint32))
