@@ -176,12 +176,12 @@ class Worker:
                 stop.wait(min(self._settings.lease_seconds / 3, COME_SECONDS))
             return
         _log.info("holding the lease as %s", self._holder)
-        self._jobs.requeue_running()
-        self._refitter.methods.forget()
-        # A lease that changes hands is no failure, nor does it end one: they are counted on.
-        before = self._heartbeat.read() or self._state
-        self._state |= {name: before.get(name, 0) for name in _COUNTED}
         try:
+            self._jobs.requeue_running()
+            self._refitter.methods.forget()
+            # A lease that changes hands is no failure, nor does it end one: they are counted on.
+            before = self._heartbeat.read() or self._state
+            self._state |= {name: before.get(name, 0) for name in _COUNTED}
             with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():
                     if not self.step():

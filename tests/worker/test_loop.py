@@ -356,3 +356,15 @@ def test_a_pause_after_a_failure_does_not_last_as_long_as_a_jump(worker, clock, 
     clock.seconds += jump * SECONDS
 
     assert worker._schedule.due()
+
+
+def test_counts_go_on_where_the_lease_changes_hands(redis_client, settings, clock):
+    """Failures of who held it before are neither forgotten nor counted again."""
+    Heartbeat(redis_client, 60).write({"at": 1.0, "failures": 3, "consecutive_failures": 2})
+    worker, stop = Worker(settings, redis_client, clock, "next"), Event()
+    stop.set()
+
+    worker._wait_and_work(stop)
+
+    assert (worker._state["failures"], worker._state["consecutive_failures"]) == (3, 2)
+    assert Lease(redis_client, "worker", "another", 60).acquire()
