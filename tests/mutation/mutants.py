@@ -809,7 +809,7 @@ _WORKER = (
     ),
     Mutant(
         "jobs-of-a-dead-worker-lost",
-        "self._jobs.requeue_running()\n        self._refitter.methods",
+        "self._jobs.requeue_running()\n            self._refitter.methods",
         "self._refitter.methods",
         "worker/**/test_loop.py",
     ),
