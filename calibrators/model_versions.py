@@ -38,6 +38,8 @@ _FEWEST = 100.0
 """Impressions of a version from which on its scores are carried over, and it is worth a refit."""
 
 _ROUNDS = 30
+"""Of a fixed point that a handful finds where versions are alike."""
+
 _PRIOR = 25.0
 """Predicted positives by which a version's own curve is drawn to none."""
 

@@ -142,7 +142,7 @@ def _copy_files(settings: "Settings", folder: Path) -> None:
     """Copy what is not in Redis, and last write what the backup holds."""
     log = _log_folder(settings)
     if log is None:
-        note(f"{settings.click_log.partition('?')[0]} is not copied: keep its versions there")
+        note("the click log is in an object store and not copied: keep its versions there")
     elif log.exists():
         _copy_parts(log, folder / CLICK_LOG)
     elif settings.delayed_targets:
@@ -193,7 +193,8 @@ def put_back(folder: Path, settings: "Settings") -> dict[str, float]:
                 whole.rename(data / whole.name)
     log = _log_folder(settings)
     if (data / CLICK_LOG).exists() and log != data / CLICK_LOG:
-        note(f"move {data / CLICK_LOG} to {log or settings.click_log}, where the service reads it")
+        there = log or "the object store of the settings"
+        note(f"move {data / CLICK_LOG} to {there}, where the service reads it")
     return _summary(folder, began)
 
 

@@ -25,7 +25,7 @@ from calibrators.bins.codecs import to_fixed
 from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.click_history import LabelSource, label_rule
+from evaluation.backtest.click_history import ClickWindows, LabelSource, label_rule
 from pccem import (
     Attribution,
     Categorical,
@@ -269,15 +269,9 @@ class RelabelledClicks:
 
 
 def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:
-    """So many hours of clicks whose post-click window is over, newest first: a window of them,
-    then, since more are never in memory at once, again a window or less."""
-    behind = as_of - settings.post_click_seconds
-    starts = range(0, hours, settings.window_hours)
-    ends = (min(start + settings.window_hours, hours) for start in starts)
-    return [
-        (behind - end * SECONDS_PER_HOUR, behind - start * SECONDS_PER_HOUR)
-        for start, end in zip(starts, ends, strict=True)
-    ]
+    """What `ClickWindows.labelled_at_once` says, newest first."""
+    windows = ClickWindows(settings.window_hours, settings.post_click_seconds)
+    return windows.labelled_at_once(as_of, hours)[::-1]
 
 
 def last_hour(span: Span, end: float) -> int:

@@ -161,7 +161,8 @@ def _bounded_groups(
     groups, before = target.groups, in_force.groups
     if groups is None:
         return None
-    gone = [name for name in (before.names if before else ()) if name not in {*groups.names}]
+    present = {*groups.names}
+    gone = [name for name in (before.names if before else ()) if name not in present]
     names = (*groups.names, *gone)
     offered = (groups.maps, MapColumns.of_maps([target.serving] * len(gone)))
     maps = MapColumns.end_to_end(offered)

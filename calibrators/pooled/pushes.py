@@ -119,6 +119,7 @@ def _shares(impressions: float) -> Floats:
 
 
 def _quantiles(values: Floats, weights: Floats, shares: Floats) -> Floats:
+    # Many impressions of one score, but for the last digits, stand for the middle of their ranks.
     ascending, places = np.unique(np.round(values, 6), return_inverse=True)
     weight = sum_at(places, weights, len(ascending))
     middles = np.cumsum(weight) - weight / 2
@@ -127,6 +128,8 @@ def _quantiles(values: Floats, weights: Floats, shares: Floats) -> Floats:
 
 
 def _rising(values: Floats) -> Floats:
+    """Values, (n,), made to rise by the least step at least, from the middle one outwards: those
+    that tie stay around what they are."""
     middle = len(values) // 2
     steps = _LEAST_STEP * (np.arange(len(values)) - middle)
     even = values - steps

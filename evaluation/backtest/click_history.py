@@ -6,6 +6,7 @@ and delay distributions of each day, and the rule of where labels come from.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal, Self
 
 import numpy as np
@@ -87,12 +88,11 @@ class ClickWindows:
         return self._before(as_of - self.attribution, hours)
 
     def labelled_at_once(self, as_of: float, hours: int) -> list[tuple[float, float]]:
-        """The newest clicks of so many hours in windows, the oldest first, as a service labels
-        them: each window has a correction for drift of its own."""
-        first, behind = self.recent(as_of, hours)
-        starts = range(0, hours, self.hours)
-        ends = [behind - start * SECONDS_PER_HOUR for start in starts]
-        return [(max(self._before(end)[0], first), end) for end in reversed(ends)]
+        """The newest clicks of so many hours, oldest first: a window of them, and before it, since
+        more are never in memory at once, again a window or less, each with a correction for drift
+        of its own."""
+        behind, edges = as_of - self.post_click, [*range(0, hours, self.hours), hours]
+        return [*pairwise(behind - edge * SECONDS_PER_HOUR for edge in reversed(edges))]
 
     @property
     def longest(self) -> float:

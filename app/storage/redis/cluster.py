@@ -106,9 +106,9 @@ class SlotMap:
         self._by_tag, self._spans = {}, []
 
     def read(self) -> None:
-        """Ask the nodes, first those that were masters; not again within a tenth of a second, nor,
-        for who came before it was known, or soon after, where none of them answers: nodes that
-        hang take a time-out each."""
+        """Ask the nodes, first those that were masters; not again within a tenth of a second. Where
+        none answers, who waits meanwhile or comes soon after is told the same and asks nobody, for
+        nodes that hang take a time-out each."""
         came = time.monotonic()
         with self._lock:
             if self._spans and time.monotonic() - self._read_at < _READ_AGAIN_SECONDS:
@@ -145,7 +145,7 @@ class SlotMap:
 
 def _name(host: bytes | None) -> str:
     """What a node calls a host; "" where it says that it is the one which was asked."""
-    return "" if host in (None, b"?") else (host or b"").decode()
+    return "" if host is None or host == b"?" else host.decode()
 
 
 class _NoConnections(redis.ConnectionPool):

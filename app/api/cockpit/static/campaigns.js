@@ -85,7 +85,7 @@ function Override({ target, campaign, calibrators, onDone }) {
   });
   const closed = (done) => { setAsks(null); if (done) { look(); onDone(`${campaign}: ${done.calibrator}, refit queued as job ${done.job?.id}.`); } };
   // Where admin routes have a port of their own, they are not found here.
-  if (error) return html`<p class="failed" role="alert">${error.status === 404 ? "Admin routes are not served on this port: use sirocco overrides." : error.message}</p>`;
+  if (error) return html`<p class="failed" role="alert">${error.message === "Not Found" ? "Admin routes are not served on this port: use sirocco overrides." : error.message}</p>`;
   return html`<form class="bar" onSubmit=${(event) => { event.preventDefault(); setAsks(change("PUT", wanted)); }}>
       <p>${own === undefined ? "Loading." : own ? html`It has a calibrator of its own: <b>${own}</b>.` : "It has no calibrator of its own."}</p>
       <${Choice} label="Calibrator" value=${wanted} options=${calibrators.map((name) => [name, name])} onChange=${setWanted} />
