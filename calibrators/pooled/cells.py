@@ -348,7 +348,7 @@ class CampaignBlock:
         self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
         self._stepped = self.log_odds
         # As the grid's cells are grouped: by a cell's middle, which may lie in another than a mean.
-        self._coarse = coarse_cells()[GRID.cells_of(cells.scores)].astype(np.int16)
+        self.coarse = coarse_cells()[GRID.cells_of(cells.scores)].astype(np.int16)
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -366,14 +366,22 @@ class CampaignBlock:
         positions = self._knots.positions
         return np.clip(centres, positions[0], positions[-1])
 
-    def probabilities(self, curves: Floats) -> Floats:
-        """Of each cell, (m,), with the log odds ratio of each campaign at the knots, (c, k)."""
-        return expit(self._stepped + self.at_cells(curves))
+    def probabilities(self, curves: Floats, more: Floats | float = 0.0) -> Floats:
+        """Of each cell, (m,), with the log odds ratio of each campaign at the knots, (c, k), and
+        `more` log-odds of each cell, (m,)."""
+        return expit(self._stepped + self.at_cells(curves) + more)
+
+    def rates(self, probabilities: Floats) -> Floats:
+        """The mean probability of each campaign's expected positives, (c,), from that of each
+        cell, (m,)."""
+        expected, rows = self._counts * probabilities, self.hours.rows
+        total = sum_at(rows, expected, len(self)) + np.finfo(float).tiny
+        return sum_at(rows, expected * probabilities, len(self)) / total
 
     def add_steps(self, steps: Floats | None) -> None:
         """What steps add to the log-odds in each coarse cell, (CELLS,), from now on; None without
         steps."""
-        self._stepped = self.log_odds if steps is None else self.log_odds + steps[self._coarse]
+        self._stepped = self.log_odds if steps is None else self.log_odds + steps[self.coarse]
 
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""
@@ -400,7 +408,7 @@ class CampaignBlock:
         expected = self._counts * p
         distances = self.at_cells(curves - target) ** 2
         amounts = self._positives, expected, expected * (1 - p), expected * distances
-        return np.stack([sum_at(self._coarse, each, CELLS) for each in amounts])
+        return np.stack([sum_at(self.coarse, each, CELLS) for each in amounts])
 
     def misses(self, curves: Floats, variances: Floats) -> Floats:
         """Of cells with traffic, how far the positives are from curves with these variances at the

@@ -10,6 +10,9 @@ is discounted (Smith, JRSS B 41, 1979; Harvey and Fernandes, J. Business and Eco
 1989). Each k of a fixed grid predicts every hour from those before it (Dawid's prequential
 principle, JRSS A 147, 1984). What it gains in Poisson log likelihood over no shift at all is the
 log loss that a served map would have saved, and it adds over hours, campaigns and blocks of them.
+
+Ratios are of rates, and are found in their logarithms; what is added to a score is in log-odds, see
+`in_log_odds`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,7 +43,7 @@ from calibrators.pooled.state_space import (
     CampaignSeries,
     LevelForecast,
 )
-from calibrators.samples import Floats
+from calibrators.samples import Floats, sum_at
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
 """In positives, the largest first, so that it wins where all are equal: it allows no shift."""
@@ -71,7 +74,7 @@ USUAL = LevelRules()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
-    """Log ratios to add in log-odds.
+    """What to add to log-odds.
 
     shifts : (c,), of each campaign, with its target's and group's.
     target_shift : of the target, for campaigns without a map of their own.
@@ -99,6 +102,28 @@ class Levels:
         own = self.shifts, self.variances, self.set_aside
         shifts, variances, set_aside = peers.joined(*own, to_first=True)
         return replace(self, shifts=shifts, variances=variances, set_aside=set_aside)
+
+
+def in_log_odds(ratios: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
+    """From log ratios of expected positives and their variances, (n,) each, to what their
+    probabilities differ by in log-odds, and the variances of that.
+
+    rates : (n,), in [0, 1), the mean probability p of these positives: a shift d in log-odds
+        changes their number by (1 - p) d, to the first order. It takes p no farther than half-way
+        to 1.
+    """
+    rates = np.maximum(rates, np.finfo(float).tiny)
+    moved = np.minimum(np.exp(ratios) * rates, (1 + rates) / 2)
+    shifts = np.log(moved / rates) - np.log1p(-moved) + np.log1p(-rates)
+    return shifts, variances / (1 - moved) ** 2
+
+
+def in_log_ratios(levels: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
+    """The reverse, of levels that are in the probabilities already: the log ratios by which they
+    changed the positives, (n,), and the variances before that of ratios."""
+    without = (1 - rates) * np.exp(np.clip(levels, -FARTHEST, FARTHEST))
+    whole = rates + without
+    return np.log(whole), variances * (without / whole) ** 2
 
 
 def levels_of_blocks(
@@ -305,6 +330,7 @@ class LevelHierarchy:
     hours : those that count.
     target : its path, n = 1.
     groups : theirs against the target's; the last row is that of campaigns without a group, 1.
+    rates : mean probabilities of the positives of the groups and, last, of the target.
     campaigns : how they move, against target and group.
     wandering : variance of log ratios by which campaigns wander besides, as far as they are not
         followed.
@@ -315,6 +341,7 @@ class LevelHierarchy:
     hours: CountedHours
     target: LevelPath
     groups: LevelPath
+    rates: Floats
     campaigns: AveragedFilter
     wandering: float
     jumps: float
@@ -328,7 +355,7 @@ class LevelHierarchy:
         rules: LevelRules = USUAL,
         peers: Peers = ALONE,
     ) -> "LevelHierarchy":
-        """From all blocks, which are gone through three times; ages as `complete_hours` has them,
+        """From all blocks, which are gone through four times; ages as `complete_hours` has them,
         `groups` how many there are."""
         hours = CountedHours.of(blocks, np.maximum(ages, 0.0), peers)
         target, of_groups = _paths(blocks, hours, groups, rules, peers)
@@ -338,19 +365,22 @@ class LevelHierarchy:
         busiest = _busiest(parts, len(hours.ages))
         campaigns = AveragedFilter.of(busiest, hours.ages)
         wandering = learnt_variance(*campaigns.misses(busiest, hours.ages))
-        return cls(rules, hours, target, of_groups, campaigns, wandering, jump_rate(blocks, peers))
+        rates, jumps = _shared_rates(blocks, groups, peers), jump_rate(blocks, peers)
+        return cls(rules, hours, target, of_groups, rates, campaigns, wandering, jumps)
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
-        target = self.target.now[0]
         found = np.hstack([np.empty((2, 0)), *map(self._shifts, blocks)])
+        ratios = np.append(self.target.now[0] * self.groups.now[:-1], self.target.now)
+        above = np.append(self.target.variances + self.groups.variances[:-1], self.target.variances)
+        shifts, variances = in_log_odds(np.log(ratios), above + self.wandering, self.rates)
         return Levels(
             shifts=found[0],
-            target_shift=float(np.log(target)),
-            group_shifts=np.log(target * self.groups.now[:-1]),
+            target_shift=float(shifts[-1]),
+            group_shifts=shifts[:-1],
             variances=found[1],
-            target_variance=float(self.target.variances[0]) + self.wandering,
-            group_variances=self.target.variances + self.groups.variances[:-1] + self.wandering,
+            target_variance=float(variances[-1]),
+            group_variances=variances[:-1],
             frozen=self.hours.frozen,
             strengths=self._strengths(),
         )
@@ -364,7 +394,7 @@ class LevelHierarchy:
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
         variances = self._own_variances(own, forecast)
         above = self.target.variances + self.groups.variances[block.groups]
-        return np.stack((shifts, variances + above))
+        return np.stack(in_log_odds(shifts, variances + above, block.rates))
 
     def _own_variances(self, own: CampaignSeries, forecast: LevelForecast) -> Floats:
         """Of the campaigns' levels against those above them, (c,)."""
@@ -381,6 +411,24 @@ class LevelHierarchy:
                 found[f"{name}_half_life"] = model.half_life
                 found[f"{name}_strength"] = model.pseudo_count
         return found | self.campaigns.strengths()
+
+
+def _shared_rates(blocks: Iterable[CampaignHours], groups: int, peers: Peers) -> Floats:
+    """See `LevelHierarchy.rates`, (groups + 1,)."""
+    sums = peers.sum(_rate_sums(block, groups) for block in blocks)
+    sums[:, -1] = sums.sum(axis=1)
+    rates: Floats = sums[0] / np.maximum(sums[1], np.finfo(float).tiny)
+    return rates
+
+
+def _rate_sums(block: CampaignHours, groups: int) -> Floats:
+    """Expected positives times their mean probability, and these positives, of each group and,
+    last, of campaigns without one, (2, groups + 1)."""
+    expected = block.expected.sum(axis=1)
+    places = block.groups % (groups + 1)
+    return np.stack(
+        [sum_at(places, each, groups + 1) for each in (expected * block.rates, expected)]
+    )
 
 
 _FEWEST_OF_JUMPS = 100

@@ -1,6 +1,6 @@
 """The pooled method: all campaigns' maps from one hierarchical model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from typing import NamedTuple
@@ -19,7 +19,13 @@ from calibrators.pooled.cells import CampaignBlock
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
-from calibrators.pooled.levels import CountedHours, Levels, block_weights, levels_of_blocks
+from calibrators.pooled.levels import (
+    CountedHours,
+    Levels,
+    block_weights,
+    in_log_ratios,
+    levels_of_blocks,
+)
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.pushes import ScoreScale
 from calibrators.pooled.serving import (
@@ -183,7 +189,8 @@ class _Refit:
 
     def _drifted(self) -> int:
         """Fits again without the hours that speak no longer, if there are any; the jumps found."""
-        seen = self._hours([self._shape.curves(block) for block in self._shape.blocks])
+        blocks = self._shape.blocks
+        seen = self._hours(block.probabilities(self._shape.curves(block)) for block in blocks)
         past = [block.chosen(self._past) for block in seen]
         found = list(block_weights(past, self._ages[self._past], self._peers))
         weights = np.vstack([each.weights for each in found])
@@ -224,29 +231,36 @@ class _Refit:
         ]
         return freed, found
 
-    def _hours(self, curves: Sequence[Floats]) -> list[CampaignHours]:
-        """Positives expected under the curves of each block of the shape, and observed."""
+    def _hours(self, probabilities: Iterable[Floats]) -> list[CampaignHours]:
+        """Positives expected by the probabilities of each block's cells, and observed."""
         blocks = self._shape.blocks
-        found = list(map(self._hours_of, blocks, curves, self._observed))
+        found = list(map(self._hours_of, blocks, probabilities, self._observed))
         return [CampaignHours.joined(found)] if self._joined else found
 
-    def _hours_of(self, block: CampaignBlock, curves: Floats, observed: Floats) -> CampaignHours:
+    def _hours_of(
+        self, block: CampaignBlock, probabilities: Floats, observed: Floats
+    ) -> CampaignHours:
+        rates, levels = block.rates(probabilities), own_levels(block.values, block.offsets)
+        variances = self._shape.priors.campaign.level / block.trust
+        fitted, variances = in_log_ratios(levels, variances, rates)
         return CampaignHours.of(
-            block.hours.expected(block.probabilities(curves)),
+            block.hours.expected(probabilities),
             observed,
             groups=block.groups,
-            fitted=own_levels(block.values, block.offsets),
-            variances=self._shape.priors.campaign.level / block.trust,
+            fitted=fitted,
+            variances=variances,
+            rates=rates,
         )
 
     def _fitted(self, jumps: int) -> Fitted:
-        curves = [served_curves(self._shape, block) for block in self._shape.blocks]
-        hours = self._hours(curves)
+        blocks, knots = self._shape.blocks, self._served_knots()
+        curves = [served_curves(self._shape, block) for block in blocks]
+        hours = self._hours(map(knots.probabilities, blocks, curves))
         # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
         levels, effects = self._levels(hours, self._ages)
         campaigns = CampaignDeviations.of(self._shape, self._peers)
-        served = self._served(campaigns.names, np.vstack(curves))
+        served = self._served(campaigns.names, np.vstack(curves), knots)
         levels = levels.of_all(self._peers)
         trial = None if tried is None else (tried[0].of_all(self._peers), tried[1])
         if not self._peers.is_first:
@@ -261,20 +275,25 @@ class _Refit:
             set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
         )
 
-    def _served(self, campaigns: tuple[str, ...], curves: Floats) -> "_Served":
+    def _served_knots(self) -> ServedKnots:
+        shape = self._shape
+        # A pass over all cells, which maps without steps do not need.
+        steep = bool(len(shape.steps.cells))
+        weights = information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count)
+        return ServedKnots(shape.coordinates.knots, shape.steps, weights, shape.grid[0])
+
+    def _served(self, campaigns: tuple[str, ...], curves: Floats, knots: ServedKnots) -> "_Served":
         """With the curves of all workers' campaigns, for the first of them."""
         shape, peers = self._shape, self._peers
         of_shared, variances = self._variances()
-        steep = bool(len(shape.steps.cells))
         return _Served(
             shape,
+            knots,
             campaigns,
             self._groups,
             self._group_of,
             np.vstack((served_shared_curves(shape), *peers.joined(curves, to_first=True))),
             np.vstack((of_shared, *peers.joined(variances, to_first=True))),
-            # A pass over all cells, which maps without steps do not need.
-            information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count),
         )
 
     def _levels(
@@ -300,15 +319,15 @@ class _Refit:
 @dataclass(frozen=True, slots=True, eq=False)
 class _Served:
     """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k), and their
-    variances at `spread_places`, (1 + g + c, n); and what is known at the knots, (k,)."""
+    variances at `spread_places`, (1 + g + c, n)."""
 
     shape: Shape
+    knots: ServedKnots
     campaigns: tuple[str, ...]
     groups: tuple[str, ...]
     group_of: GroupOf | None
     curves: Floats
     variances: Floats
-    weights: Floats
 
     def atlas(self, levels: Levels, effects: FittedEffects | None) -> Atlas:
         """Their maps at these levels, campaigns in order of their names, and the effects."""
@@ -316,13 +335,11 @@ class _Served:
         order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
-        shape = self.shape
-        served = ServedKnots(shape.coordinates.knots, shape.steps, self.weights)
-        maps = served.maps(self.curves[rows], shifts[rows])
+        maps = self.knots.maps(self.curves[rows], shifts[rows])
         groups = None
         of = self.group_of
         if isinstance(of, CampaignGroups | FieldGroups):
-            of_groups = served.maps(self.curves[1:first], shifts[1:first])
+            of_groups = self.knots.maps(self.curves[1:first], shifts[1:first])
             # Whose campaigns are whose is known in a refit alone.
             stored = FieldGroups(of.field) if isinstance(of, FieldGroups) else of
             groups = GroupMaps(stored, self.groups, of_groups)

@@ -30,6 +30,7 @@ class CampaignHours(NamedTuple):
     groups : (c,), the group of each campaign counted from 0, or -1 for none.
     fitted, variances : (c,), the campaign's own level that is in the expected, a log ratio that
         may have been fitted on these very hours, and its variance before that, >= 0.
+    rates : (c,), the mean probability of its expected positives, in [0, 1).
     """
 
     expected: Floats
@@ -39,6 +40,7 @@ class CampaignHours(NamedTuple):
     groups: Integers
     fitted: Floats
     variances: Floats
+    rates: Floats
 
     @classmethod
     def of(
@@ -49,13 +51,14 @@ class CampaignHours(NamedTuple):
         groups: ArrayLike | None = None,
         fitted: Floats | None = None,
         variances: Floats | None = None,
+        rates: Floats | None = None,
     ) -> "CampaignHours":
-        """Every hour counts and there was no jump; without groups there are none, without a level
-        or variance it is 0."""
+        """Every hour counts and there was no jump; without groups there are none, without a level,
+        variance or rate it is 0."""
         every = np.broadcast_to(1.0, expected.shape)
         rows = np.full(len(expected), -1) if groups is None else np.asarray(groups, np.int64)
         none = np.zeros(len(expected))
-        own = (none if given is None else given for given in (fitted, variances))
+        own = (none if given is None else given for given in (fitted, variances, rates))
         return cls(expected, observed, every, every, rows, *own)
 
     def chosen(self, hours: slice) -> "CampaignHours":

@@ -18,12 +18,12 @@ import numpy as np
 
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import FARTHEST, CampaignBlock
+from calibrators.pooled.cells import CELLS, FARTHEST, CampaignBlock, coarse_cells
 from calibrators.pooled.change_points import negative_binomial
-from calibrators.pooled.fit import Shape, Steps
+from calibrators.pooled.fit import Shape, Steps, middles
 from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
-from calibrators.samples import Floats, Integers, expit
+from calibrators.samples import Floats, Integers, expit, sum_at
 
 _MOST_KNOTS = 64
 _BEYOND = np.array([0.35, 0.8, 1.4, 2.2, 3.2, 4.5, 6.0, 8.0, 10.5])
@@ -39,10 +39,11 @@ class ServedKnots:
     """Where the maps of a refit have their knots: at most 64, the same for every campaign.
 
     With steps, a map has knots before and behind each. A spline that falls where the steps rise is
-    made monotone with them, by these weights of the spline's knots, (k,).
+    made monotone with them, by these weights of the spline's knots, (k,). samples: of the cells of
+    the grid, (GRID.size,).
     """
 
-    def __init__(self, knots: Knots, steps: Steps, weights: Floats) -> None:
+    def __init__(self, knots: Knots, steps: Steps, weights: Floats, samples: Floats) -> None:
         low, high = knots.positions[0], knots.positions[-1]
         beyond = _BEYOND if knots.count <= _MOST_KNOTS - 2 * len(_BEYOND) - 2 else _BEYOND[1::4]
         below, above = low - beyond[::-1], high + beyond
@@ -67,6 +68,7 @@ class ServedKnots:
         self._before, self._after = knots.places(self._log_odds)
         self._steps = steps.at(self._log_odds) if len(steps.cells) else None
         self._weights = np.interp(self._log_odds, knots.positions, weights) + _LEAST
+        self._in_cells = np.zeros((0, 0)) if self._steps is None else self._shares(samples)
 
     def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
         """Maps of curves, (n, k), each shifted by as much, (n,)."""
@@ -77,13 +79,39 @@ class ServedKnots:
         lengths: Integers = np.full(len(curves), len(self._scores))
         return MapColumns(lengths, np.tile(self._scores, len(curves)), values.reshape(-1))
 
+    def probabilities(self, block: CampaignBlock, curves: Floats) -> Floats:
+        """Of the cells of a block, (m,), as maps of these curves, (c, k), have them: made monotone
+        with the steps. A level that is measured on what falls is not that of what is served."""
+        if self._steps is None:
+            return block.probabilities(curves)
+        table = self._table(curves)
+        rises = (self._monotone(table) - table) @ self._in_cells
+        return block.probabilities(curves, rises[block.hours.rows, block.coarse])
+
+    def _shares(self, samples: Floats) -> Floats:
+        """What the value at each knot counts in the mean of each coarse cell, (k, CELLS)."""
+        cells, scores = coarse_cells(), middles()
+        after = np.clip(np.searchsorted(self._log_odds, scores), 1, len(self._log_odds) - 1)
+        low, high = self._log_odds[after - 1], self._log_odds[after]
+        behind = samples * (scores - low) / (high - low)
+        found = np.zeros((len(self._log_odds), CELLS))
+        np.add.at(found, (after - 1, cells), samples - behind)
+        np.add.at(found, (after, cells), behind)
+        return found / np.maximum(sum_at(cells, samples, CELLS), np.finfo(float).tiny)
+
     def _values(self, curves: Floats, shifts: Floats) -> Floats:
-        before, after = curves[:, self._before], curves[:, self._before + 1]
-        table = before + self._after * (after - before) + self._log_odds + shifts[:, None]
-        if self._steps is not None:
-            table += self._steps
-            table = monotone_rows(table, np.broadcast_to(self._weights, table.shape))
+        table = self._monotone(self._table(curves) + shifts[:, None])
         return np.maximum.accumulate(expit(np.clip(table, -_OUTERMOST, _OUTERMOST)), axis=1)
+
+    def _table(self, curves: Floats) -> Floats:
+        before, after = curves[:, self._before], curves[:, self._before + 1]
+        table: Floats = before + self._after * (after - before) + self._log_odds
+        return table if self._steps is None else table + self._steps
+
+    def _monotone(self, table: Floats) -> Floats:
+        if self._steps is None:
+            return table
+        return monotone_rows(table, np.broadcast_to(self._weights, table.shape))
 
 
 def monotone_rows(table: Floats, weights: Floats) -> Floats:

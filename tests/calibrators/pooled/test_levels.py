@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from calibrators.pooled.levels import LevelHierarchy
+from calibrators.pooled.levels import LevelHierarchy, in_log_odds, in_log_ratios
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.state_space import FARTHEST, _modes
 from tests.calibrators.pooled.fit_levels import fit_levels
@@ -49,6 +49,28 @@ def test_levels_are_those_of_the_literal_oracle(seed, moment):
     shifts, target = levels(expected.tolist(), observed.tolist(), ages.tolist(), **plain)
     assert found.shifts == pytest.approx(shifts, abs=1e-6)
     assert found.target_shift == pytest.approx(target, abs=1e-9)
+
+
+@given(st.floats(0, 0.99), st.floats(-4, 4), st.floats(0, 2))
+def test_log_odds_and_log_ratios_are_of_the_same_probabilities(rate, level, variance):
+    """A level in log-odds, taken out of a rate, and the ratio to it put upon the rate without."""
+    ratios, spreads = in_log_ratios(*map(np.array, ([level], [variance], [rate])))
+    before = rate / (rate + (1 - rate) * np.exp(level))
+    assert before * np.exp(ratios) == pytest.approx([rate], abs=1e-12)
+    if rate <= (1 + before) / 2:
+        back, once_more = in_log_odds(ratios, spreads, np.array([before]))
+        assert back == pytest.approx([level], abs=1e-9)
+        assert once_more == pytest.approx(spreads / (1 - rate) ** 2, rel=1e-9)
+
+
+def test_levels_of_high_rates_are_in_log_odds():
+    """A quarter more clicks at a rate of a half are .62 of all impressions."""
+    expected, _ = platform(3, campaigns=50)
+    course = np.where(np.arange(30) < 26, 1.0, 1.25)
+    rates = np.full(50, 0.5)
+    found = fit_levels(expected, expected * course, ages_of(30), rates=rates)
+    assert found.target_shift == pytest.approx(log(0.62 / 0.38), abs=0.03)
+    assert found.shifts == pytest.approx(found.target_shift, abs=0.1)
 
 
 def test_the_target_is_followed_within_hours():

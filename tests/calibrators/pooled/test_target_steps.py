@@ -22,6 +22,7 @@ from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
 
 CENTRE = -2.5
 ONE = np.ones(1)
+SAMPLES = np.ones(GRID.size)
 
 
 def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[int, BinsTable]:
@@ -35,6 +36,25 @@ def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[in
         clicks = rng.random(len(rows)) < expit(z + curve * (z >= at))
         found[hour] = table(names, rows, expit(z), np.ones(len(rows)), clicks)
     return found
+
+
+def test_levels_are_of_what_is_served_where_the_truth_falls_behind_a_step() -> None:
+    """Maps never fall, so that they are not the curve that was fitted; the sum is right still."""
+    rng = np.random.default_rng(1)
+    names = [f"a{number:02}" for number in range(20)]
+    own = rng.normal(0, 0.2, 20)
+    tables = {}
+    for hour in range(NEWEST - 23, NEWEST + 1):
+        rows = rng.integers(0, 20, 30_000)
+        z = rng.normal(-3.3, 0.9, len(rows))
+        truth = expit(own[rows] - 3.0 - 0.4 * (z + 3.3) + 0.6 * (z > -3.5) - (z > -2.5))
+        clicks = rng.random(len(rows)) < truth
+        tables[hour] = table(names, rows, expit(z), np.ones(len(rows)), clicks)
+    fitted = Pooled().refit(history(tables))
+    found = fitted.atlas.look_up(fitted.atlas.rows(names)[rows], expit(z))
+
+    assert len(steps_of(fitted.memory).cells)
+    assert found.sum() / truth.sum() == pytest.approx(1.0, abs=0.015)
 
 
 def steps_of(memory: object) -> Steps:
@@ -128,7 +148,7 @@ def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], se
     rng = np.random.default_rng(seed)
     cells = np.sort(rng.choice(np.arange(2_200, 2_900), len(heights), replace=False))
     knots = Knots.between(-5.0, 0.5)
-    served = ServedKnots(knots, Steps(cells, np.array(heights)), np.ones(knots.count))
+    served = ServedKnots(knots, Steps(cells, np.array(heights)), np.ones(knots.count), SAMPLES)
 
     maps = served.maps(rng.normal(0, 0.5, (3, knots.count)), rng.normal(0, 0.2, 3))
 
@@ -163,7 +183,9 @@ def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean() -> N
     """As the weights of the knots have it, not at the larger value."""
     knots = Knots.between(-5.0, 0.5)
     cell = int(GRID.cells_of(expit(np.array([-2.0])))[0])
-    served = ServedKnots(knots, Steps(np.array([cell]), np.array([-1.0])), np.ones(knots.count))
+    served = ServedKnots(
+        knots, Steps(np.array([cell]), np.array([-1.0])), np.ones(knots.count), SAMPLES
+    )
     maps = served.maps(np.zeros((1, knots.count)), np.zeros(1))
 
     found = logit(np.interp(expit(-2.0), maps.knots, maps.values))
