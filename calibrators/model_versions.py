@@ -132,7 +132,8 @@ class Streams:
             )
             if min(old.sum(), new.sum()) < _FEWEST:
                 old = np.zeros_like(old)
-            transports[version] = Transport.of(rows.astype(np.int64), values, old, new, len(names))
+            rows = rows.astype(np.int64)
+            transports[version] = Transport.of(rows, values, old, new, len(names)).rising()
         return replace(self, campaigns=names, transports=transports)
 
     def rows_of(self, campaigns: Sequence[str]) -> Integers:
@@ -150,7 +151,7 @@ class Streams:
         if transport is None:
             return values
         levels = np.append(transport.levels, 0.0)[rows]
-        back = Transport(transport.after, transport.before, transport.levels)
+        back = replace(transport, before=transport.after, after=transport.before)
         return np.clip(back.common(values - levels), -FARTHEST, FARTHEST)
 
     def carried_over(self, block: HourTables) -> HourTables:

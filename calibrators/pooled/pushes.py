@@ -4,19 +4,21 @@ docs/model-pushes.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import ceil
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.bins.bins import GRID
+from calibrators.bins.codecs import from_fixed
 from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.peers import NotDivided
-from calibrators.pooled.cells import FARTHEST, Cells, log_odds
+from calibrators.pooled.cells import CELL_WIDTH, CELLS, FARTHEST, Cells, coarse_cells, log_odds
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
 from calibrators.samples import Floats, Integers, expit, sum_at
@@ -30,6 +32,12 @@ _FEWEST_BEYOND = 8.0
 _FLATTEST, _STEEPEST = 0.4, 2.5
 """Slopes of a transport beyond its knots."""
 
+_EDGE = 1e-3
+"""Share of all impressions in which a quantile passes from a frequent score to the next."""
+
+_NOWHERE: Floats = np.array([-1.0, 1.0])
+"""Knots of the identity."""
+
 _LEAST_STEP = 1e-3
 _ROUNDS = 5
 _HALF_LIFE = 12.0
@@ -38,8 +46,9 @@ _HALF_LIFE = 12.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transport:
-    """A rising map of log-odds, straight between its knots and beyond them, and what each campaign
-    adds: (k,) and (c,).
+    """A map of log-odds that never falls, straight between its knots and beyond them, and what each
+    campaign adds: (k,) and (c,). It is level where many new scores are one; a campaign whose
+    impressions all have one, as where a model fails, has its `only` log-odds, (c,), NaN for others.
 
     Source: quantile matching, or optimal transport on the line (Villani, Topics in Optimal
     Transportation, 2003, 2.2); the campaigns' levels are normal, by empirical Bayes.
@@ -48,15 +57,30 @@ class Transport:
     before: Floats
     after: Floats
     levels: Floats
+    only: Floats
 
     @classmethod
-    def of(cls, rows: Integers, values: Floats, old: Floats, new: Floats, size: int) -> Self:
+    def of(
+        cls,
+        rows: Integers,
+        values: Floats,
+        old: Floats,
+        new: Floats,
+        size: int,
+        latest: Floats | None = None,
+    ) -> Self:
         """From the cells of `size` campaigns: the campaign of each, its log-odds, and impressions
-        before and after, (m,) each. The identity where no campaign has both."""
+        before and after, (m,) each. The identity where no campaign has both.
+
+        latest : the log-odds after, (m,), for a map that is level where many of them are one; None
+            where they are the same, for a map that passes from each to the next evenly.
+        """
+        edge = 1.0 if latest is None else _EDGE
+        latest = values if latest is None else latest
         counts = np.stack([sum_at(rows, each, size) for each in (old, new)])
         held = np.asarray((counts > 0).all(axis=0))
         if not held.any():
-            return cls(np.array([-1.0, 1.0]), np.array([-1.0, 1.0]), np.zeros(size))
+            return cls(_NOWHERE, _NOWHERE, np.zeros(size), np.full(size, np.nan))
         safe = np.where(held, counts, 1.0)
         both = held * safe[0] * safe[1] / (safe[0] + safe[1])
         # Each campaign counts as much before as after, so that no mix of campaigns is a shift.
@@ -64,16 +88,17 @@ class Transport:
             each * (both / count)[rows] for each, count in zip((old, new), safe, strict=True)
         ]
         shares = _shares(float(safe[1][held].sum()))
-        before = _quantiles(values, weights[0], shares)
-        found = cls(before, before, np.zeros(size))
-        moments = _Moments.of(rows, values, new * held[rows], safe[1])
+        before = _quantiles(values, weights[0], shares, edge)
+        moments = _Moments.of(rows, latest, new * held[rows], safe[1])
+        only = np.where(_have_one(rows, new, counts[1]), moments.means, np.nan)
+        found = cls(before, before, np.zeros(size), only)
         for _ in range(_ROUNDS):
-            after = _rising(_quantiles(values - found.levels[rows], weights[1], shares))
-            found = cls(_rising(before), after, found.levels)
+            after = _quantiles(latest - found.levels[rows], weights[1], shares, edge)
+            found = cls(_rising(before), after, found.levels, only)
             moved = sum_at(rows, old * found.common(values), size) / safe[0]
             residuals = np.where(held, moments.means - moved, 0.0)
             noise = moments.variances * (1 / safe[0] + 1 / safe[1])
-            found = cls(found.before, after, _shrunk(residuals, noise, held))
+            found = cls(found.before, after, _shrunk(residuals, noise, held), only)
         return found
 
     def common(self, values: Floats) -> Floats:
@@ -86,17 +111,35 @@ class Transport:
 
     def __call__(self, values: Floats, rows: Integers) -> Floats:
         """Log-odds of these campaigns, (m,), -1 being any other, as the new model has them."""
-        levels = np.append(self.levels, 0.0)
-        return np.asarray(np.clip(self.common(values) + levels[rows], -FARTHEST, FARTHEST))
+        levels, only = np.append(self.levels, 0.0)[rows], np.append(self.only, np.nan)[rows]
+        moved = np.clip(self.common(values) + levels, -FARTHEST, FARTHEST)
+        return np.where(np.isnan(only), moved, only)
+
+    def rising(self) -> "Transport":
+        """One that has an inverse: what is level rises by the least step around its middle."""
+        return replace(self, after=_rising(self.after), only=np.full(len(self.levels), np.nan))
 
     @property
     def _slopes(self) -> tuple[float, float]:
-        """Below and above the knots: those of the outer quarters of the knots."""
+        """Below and above the knots: those of the outer quarters of the knots, none where these
+        are of one score."""
         steps = max(len(self.before) // 4, 1)
         low = (self.after[steps] - self.after[0]) / (self.before[steps] - self.before[0])
         ends = self.after[-1] - self.after[-1 - steps], self.before[-1] - self.before[-1 - steps]
-        slopes = np.clip((low, ends[0] / ends[1]), _FLATTEST, _STEEPEST)
-        return float(slopes[0]), float(slopes[1])
+        slopes = np.array([low, ends[0] / ends[1]])
+        low, high = (slopes > 0) * slopes.clip(_FLATTEST, _STEEPEST)
+        return float(low), float(high)
+
+
+_FEWEST_OF_ONE = 20.0
+"""Impressions of one score that are no chance."""
+
+
+def _have_one(rows: Integers, counts: Floats, totals: Floats) -> NDArray[np.bool_]:
+    """Whether nearly all impressions of each campaign are in one of its cells, (c,)."""
+    most = np.zeros(len(totals))
+    np.maximum.at(most, rows, counts)
+    return np.asarray((totals >= _FEWEST_OF_ONE) & (most >= 0.99 * totals))
 
 
 class _Moments(NamedTuple):
@@ -118,13 +161,15 @@ def _shares(impressions: float) -> Floats:
     return np.asarray(_SHARES[~outer])
 
 
-def _quantiles(values: Floats, weights: Floats, shares: Floats) -> Floats:
-    # Many impressions of one score, but for the last digits, stand for the middle of their ranks.
+def _quantiles(values: Floats, weights: Floats, shares: Floats, edge: float) -> Floats:
+    # Impressions of one score, but for the last digits, have all ranks between their edges.
     ascending, places = np.unique(np.round(values, 6), return_inverse=True)
     weight = sum_at(places, weights, len(ascending))
-    middles = np.cumsum(weight) - weight / 2
-    held = weight > 0
-    return np.asarray(np.interp(shares * weight.sum(), middles[held], ascending[held]))
+    held, total = weight > 0, weight.sum()
+    ends = np.cumsum(weight)
+    edges = np.minimum(weight / 2, edge * total)
+    ranks = np.stack((ends - weight + edges, ends - edges), axis=1)[held].reshape(-1)
+    return np.asarray(np.interp(shares * total, ranks, np.repeat(ascending[held], 2)))
 
 
 def _rising(values: Floats) -> Floats:
@@ -156,16 +201,20 @@ class Transports:
     first : the first hour of the window, since 1970.
     pushes : the hours from which on another model scored, ascending, one at least, since 1970.
     steps : for each push, how what was scored before it and after the one before it, is moved.
+    frequent : see `frequent_scores`.
     """
 
     campaigns: tuple[str, ...]
     first: int
     pushes: tuple[int, ...]
     steps: tuple[Transport, ...]
+    frequent: Floats
 
     @classmethod
-    def of(cls, blocks: Sequence[Cells], first: int, pushes: Sequence[int]) -> Self:
-        """From the cells of a window; pushes counted from its first hour."""
+    def of(
+        cls, blocks: Sequence[Cells], history: History, first: int, pushes: Sequence[int]
+    ) -> Self:
+        """From the cells of a window of the history; pushes counted from its first hour."""
         names = tuple(name for block in blocks for name in block.campaigns)
         sizes = np.cumsum([0, *(len(block) for block in blocks)])
         rows = np.concatenate(
@@ -174,6 +223,8 @@ class Transports:
         values = np.concatenate([block.log_odds for block in blocks])
         length = blocks[0].hours.shape[1]
         new = _counts(blocks, 1.0 * (np.arange(length) >= pushes[-1]))
+        frequent = frequent_scores(history, first + pushes[-1])
+        latest = _snapped(values, frequent)
         steps = []
         for begun, ended in pairwise([0, *pushes]):
             since = ended - np.arange(length)
@@ -181,8 +232,8 @@ class Transports:
             old = _counts(blocks, weights)
             # As many as they were, for what chance does in them.
             old *= _counts(blocks, 1.0 * (weights > 0)).sum() / max(float(old.sum()), 1e-300)
-            steps.append(Transport.of(rows, values, old, new, len(names)))
-        return cls(names, first, tuple(first + push for push in pushes), tuple(steps))
+            steps.append(Transport.of(rows, values, old, new, len(names), latest))
+        return cls(names, first, tuple(first + push for push in pushes), tuple(steps), frequent)
 
     def moved(self, blocks: Sequence[Cells]) -> tuple[Cells, ...]:
         """The same cells, what they held before the newest push being where it is scored now."""
@@ -190,7 +241,7 @@ class Transports:
         for block in blocks:
             rows = block.hours.rows + behind
             moved = [step(block.log_odds, rows) for step in self.steps]
-            places = np.stack([*moved, block.log_odds])
+            places = _snapped(np.stack([*moved, block.log_odds]), self.frequent)
             hours = np.arange(block.hours.shape[1]) + self.first
             found.append(block.moved(places, np.searchsorted(self.pushes, hours, side="right")))
             behind += len(block)
@@ -203,6 +254,8 @@ class Transports:
         if number == len(self.steps):
             return atlas
         step = self.steps[number]
+        # Knots of one score would be the first of them.
+        step = step.rising()
         own = [self._rows.get(name, -1) for name in atlas.campaigns]
         shared = len(atlas.columns()) - 1 - len(own)
         of_row = np.array([-1, *own, *[-1] * shared], np.int64)
@@ -211,6 +264,39 @@ class Transports:
     @cached_property
     def _rows(self) -> dict[str, int]:
         return {name: row for row, name in enumerate(self.campaigns)}
+
+
+_NEARLY_ALL, _OFTEN = 0.9, 0.005
+
+
+def frequent_scores(history: History, first: int) -> Floats:
+    """Of each coarse cell in which, from an hour on, one cell of the grid has nearly all
+    impressions, and these are many: the log-odds of its score, (CELLS,), NaN for other cells.
+
+    What a model that fails gives everybody, say. The mean of a coarse cell is that of all hours;
+    this is where history and newest hours have to meet exactly.
+    """
+    sums = np.zeros((2, GRID.size))
+    blocks = history.between(first, history.newest + 1)
+    for table in chain.from_iterable(block.values() for block in blocks):
+        sums += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 1)]
+    counts, coarse = sums[0], coarse_cells()
+    whole = sum_at(coarse, counts, CELLS)[coarse]
+    often = (counts >= _NEARLY_ALL * whole) & (counts > _OFTEN * counts.sum())
+    found = np.full(CELLS, np.nan)
+    scores = log_odds(np.minimum(sums[1, often] / counts[often], 1.0))
+    found[_coarse_at(scores)] = found[coarse[often]] = scores
+    return found
+
+
+def _snapped(values: Floats, frequent: Floats) -> Floats:
+    """Log-odds, of any shape, those near a frequent score as this."""
+    near = frequent[_coarse_at(values)]
+    return np.where(np.isnan(near), values, near)
+
+
+def _coarse_at(values: Floats) -> Integers:
+    return np.asarray(((values + FARTHEST) / CELL_WIDTH).astype(np.int64))
 
 
 def _counts(blocks: Sequence[Cells], weights: NDArray[np.floating[Any]]) -> Floats:
@@ -316,7 +402,7 @@ class ScoreScale:
         since = max([behind - REFERENCE_HOURS, 0, *pushes[-1:]])
         whole = found.whole()
         return cls(
-            Transports.of(blocks, first, pushes) if pushes else None,
+            Transports.of(blocks, history, first, pushes) if pushes else None,
             history.newest,
             0.0 if ended else float(peers.joined(found.sums.counts[:, -1])[0].sum()),
             whole,

@@ -170,6 +170,24 @@ def test_maps_of_both_scales_say_the_same_of_the_same_impressions():
         assert max(apart) < 0.3
 
 
+@pytest.mark.parametrize("own", [0.0, 1.0])
+@pytest.mark.parametrize("log_odds", [-1.386294, -3.89182])
+def test_a_model_that_fails_has_the_rate_of_each_campaign_at_once(own, log_odds):
+    """All impressions have one score then, or those of each campaign have one of its own."""
+    centres = np.linspace(-1, 1, len(NAMES))
+    rng = np.random.default_rng(7)
+    rows = np.repeat(np.arange(len(NAMES)), 4 * EACH)
+    truth = expit(-3 + centres[rows] + rng.normal(0, 0.8, len(rows)))
+    scores = expit(log_odds + own * centres)
+    newest = (scores[rows], np.ones(len(rows)), 1.0 * (rng.random(len(rows)) < truth))
+    tables = hours() | {PUSH: BinsTable.from_columns(NAMES, rows, *newest)}
+    found = fitted({number: tables[number] for number in range(PUSH + 1)}, PUSH + 1)
+
+    rates = np.bincount(rows, truth) / (4 * EACH)
+    assert found.notes["pushes"] == [PUSH]
+    assert np.abs(np.log(found.atlas(NAMES, scores) / rates)).mean() < 0.12
+
+
 def test_a_running_hour_is_fitted_again_when_another_model_scores():
     scale = fitted({number: hours()[number] for number in range(PUSH)}, PUSH).scale
     assert scale is not None
