@@ -78,7 +78,7 @@ def test_a_process_that_is_refused_at_the_start_ends_all(begins: bool) -> None:
 def test_a_process_that_is_killed_at_the_start_is_started_again() -> None:
     with Supervision() as supervision:
         process = supervision.add(Ending([-9, 1, None]))
-        supervision.begin(lambda: supervision.is_whole)
+        supervision.begin(lambda: process.exit_code is None)
 
     assert process.events == [*["start test"] * 3, "stop test"]
 

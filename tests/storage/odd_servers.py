@@ -9,10 +9,15 @@ from tempfile import TemporaryDirectory
 import redis
 
 from app.storage import open_redis
-from app.storage.redis.server import answers, find_redis_binary, socket_url
+from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
 from tests.reserved_ports import reserved_port
 
 SAFE = ("--appendonly", "yes", "--maxmemory", "64mb")
+
+
+def answers(url: str) -> bool:
+    """Whether a server answers at the URL and has loaded its file."""
+    return standing(url) is Standing.READY
 
 
 @contextmanager

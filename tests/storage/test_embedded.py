@@ -16,11 +16,11 @@ from app.storage import EmbeddedRedis, NoRedisBinary, RedisNotStarted, open_redi
 from app.storage.redis.server import (
     LONGEST_SOCKET_PATH,
     RedisProcess,
-    answers,
     redis_in_wheel,
     redis_on_path,
     socket_url,
 )
+from tests.storage.odd_servers import answers
 
 OWNER = """
 import sys, time

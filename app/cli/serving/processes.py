@@ -91,11 +91,6 @@ class Supervision:
         watch = next(watch for watch in self._watches if watch.process is old)
         self._watches[self._watches.index(watch)] = _Watch(new, time.monotonic())
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every process runs."""
-        return all(watch.process.exit_code is None for watch in self._watches)
-
     def check(self) -> None:
         """A `CommandError` with the end of its output where a process cannot start at all.
 

@@ -139,11 +139,7 @@ class ClickMessages:
         }
 
     def _id(self, number: int) -> str:
-        return f"{number:0{self._digits}d}"
-
-    @cached_property
-    def _digits(self) -> int:
-        return len(str(len(self.stream)))
+        return str(number).zfill(len(str(len(self.stream))))
 
     @cached_property
     def _converting(self) -> Integers:

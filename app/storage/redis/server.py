@@ -100,11 +100,6 @@ def standing(url: str) -> Standing:
             return Standing.AWAY
 
 
-def answers(url: str) -> bool:
-    """Whether a server answers at the URL and has loaded its file."""
-    return standing(url) is Standing.READY
-
-
 class Patience:
     """Waits for a server: without end while it loads its file, else START_SECONDS."""
 
