@@ -265,7 +265,7 @@ _ALWAYS: Final[Problems] = {
     408: ("request-timeout",),
     431: ("head-too-large",),
     500: ("internal-error",),
-    503: ("too-many-connections",),
+    503: ("too-many-connections", "draining"),
 }
 _SHED: Final[Problems] = {503: ("overloaded",)}
 _BODY: Final[Problems] = {

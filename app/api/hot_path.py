@@ -8,7 +8,7 @@ requests, responses, routing and middleware of the framework cost more than the 
 
 import logging
 import zlib
-from asyncio import Future, Lock, sleep
+from asyncio import CancelledError, Future, Lock, sleep
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from http import HTTPStatus
@@ -25,7 +25,7 @@ from starlette.types import Receive, Scope, Send
 
 from app.access.keys import Scope as KeyScope
 from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
-from app.api.problems import HANDLED, Problem, problem_of
+from app.api.problems import ENDED, HANDLED, Problem, problem_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED
 from app.api.snapshot import Snapshot
@@ -331,6 +331,15 @@ class HotPath:
         self._shedder, self._traces = resources.shedder, resources.traces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._run(scope, receive, send)
+        except CancelledError:
+            if scope["type"] != "http":
+                raise
+            # The server ends, and has waited for as long as it does.
+            await ENDED.response()(scope, receive, send)
+
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in NEVER_SHED:
             await self.framework(scope, receive, send)
             return

@@ -68,6 +68,14 @@ class Problem(Exception):
         return Response(orjson.dumps(content), self.status, self.headers, MEDIA_TYPE)
 
 
+ENDED: Final = Problem(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "draining",
+    "this process ends and waits no longer, so this is not acknowledged; send it again",
+    _RETRY,
+)
+
+
 def not_found(detail: str) -> Problem:
     """There is nothing by that name."""
     return Problem(HTTPStatus.NOT_FOUND, "not-found", detail)

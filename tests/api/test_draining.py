@@ -77,6 +77,28 @@ def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: 
     assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
+def test_a_request_that_stays_half_here_is_told_that_nobody_waits_for_the_rest(
+    settings: Settings, redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is no fault of the service: a problem as any other, and no traceback in the log."""
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        server.config.timeout_graceful_shutdown = 1
+        head = b"POST /v1/events HTTP/1.1\r\nhost: sirocco\r\ncontent-length: 9999\r\n\r\n"
+        connection.sendall(head + b"[")
+        eventually(lambda: any(taken.tasks for taken in server.server_state.connections))
+
+        server.should_exit = True
+        answer = received(connection)
+
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert answer.endswith(b'send it again"}')
+    assert b"urn:sirocco:problem:draining" in answer
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
 @pytest.mark.parametrize("used_before", [True, False])
 def test_a_connection_without_a_request_may_still_bring_one(
     settings: Settings, redis_url: str, used_before: bool, monkeypatch: pytest.MonkeyPatch

@@ -239,8 +239,8 @@ class ServiceClient:
 
 def _may_come_again(answer: httpx.Response, harmless: bool) -> bool:
     """Whether it was refused before anything was done, or where a repeat does no harm because the
-    store did not answer."""
-    reasons = ("overloaded", "store-unavailable") if harmless else ("overloaded",)
+    store did not answer, or the process ended first."""
+    reasons = ("overloaded", "store-unavailable", "draining") if harmless else ("overloaded",)
     unavailable = answer.status_code == httpx.codes.SERVICE_UNAVAILABLE
     found = answer.content
     return unavailable and any(f"urn:sirocco:problem:{each}".encode() in found for each in reasons)
