@@ -210,13 +210,6 @@ class LazyGroup(TyperGroup):
         super().format_help(ctx, formatter)
         self.commands = loaded
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; a signal that ends it is told by the exit code, as a shell would."""
-        try:
-            return super().invoke(ctx)
-        except Terminated as error:
-            raise typer.Exit(_SIGNALLED + error.number) from error
-
 
 application = typer.Typer(
     name="sirocco",
@@ -264,8 +257,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        with terminated_like_ctrl_c():
-            application()
+        _run()
     except CommandError as error:
         _print_error(error)
         sys.exit(error.exit_code)
@@ -279,6 +271,19 @@ def main() -> None:
         sys.exit(FAILED)
     except KeyboardInterrupt as error:
         sys.exit(_SIGNALLED + getattr(error, "number", signal.SIGINT))
+
+
+def _run() -> None:
+    """A signal that ends the command is told by the exit code, as a shell would."""
+    try:
+        with terminated_like_ctrl_c():
+            application()
+    except SystemExit as end:
+        # Typer takes every signal for Ctrl-C.
+        signalled = getattr(end.__context__, "__cause__", None)
+        if isinstance(signalled, Terminated):
+            sys.exit(_SIGNALLED + signalled.number)
+        raise
 
 
 def _print_error(error: CommandError) -> None:

@@ -162,6 +162,19 @@ def test_the_exit_code_names_the_signal(
     assert (run.returncode, cleared) == (128 + number, [True])
 
 
+def test_a_signal_that_comes_while_options_are_read_is_told_as_well(
+    called: Sirocco, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load what their types need is a good part of the start of a service."""
+
+    def end(*_: object) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr("app.cli.main.LazyGroup.parse_args", end)
+
+    assert called("size").returncode == 128 + signal.SIGTERM
+
+
 def test_a_second_sighup_does_not_cut_the_end_short() -> None:
     """A shell and the kernel may both tell of one end."""
     ended, before = [], signal.signal(signal.SIGHUP, signal.SIG_DFL)
