@@ -35,6 +35,8 @@ def try_model(data: bytes, seconds: float = SECONDS, memory_bytes: int = MEMORY_
             timeout=seconds,
             env=_environment(),
             check=False,
+            # Ctrl-C is for the worker, which ends what it has begun: it would refuse a good model.
+            process_group=0,
         )
     except subprocess.TimeoutExpired:
         raise TrialFailed(f"it did not load within {seconds:g} s") from None

@@ -61,3 +61,5 @@ def test_secrets_are_credentials_and_data_are_kept() -> None:
         folder = dict(options)["StateDirectory"]
         assert ("Environment", f"SIROCCO_DATA_DIR=%S/{folder}") in options, name
         assert dict(options)["Restart"] == "always", name
+        # What these have started ends with them, in its turn.
+        assert dict(options)["KillMode"] == "mixed", name

@@ -1,8 +1,11 @@
 """Loading in another process first: whatever the bytes do, they do it there."""
 
 import hashlib
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +37,31 @@ def test_a_good_model_passes_in_any_folder(packed, tmp_path, monkeypatch):
     monkeypatch.delenv("PYTHONPATH", raising=False)
 
     try_model(packed)
+
+
+def has_begun(process):
+    return b"\0-m\0app.worker.model_trial\0" in Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for the process under /proc")
+def test_ctrl_c_is_not_for_the_loader(packed):
+    """The worker goes on with the refit that it has begun, and a good model is good."""
+    code = (
+        "import signal, sys; signal.signal(signal.SIGINT, lambda *_: None);"
+        "from app.worker.model_trial import try_model; try_model(sys.stdin.buffer.read())"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, process_group=0
+    ) as worker:
+        worker.stdin.write(packed)
+        worker.stdin.close()
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children")
+        while not any(map(has_begun, children.read_text().split())):
+            assert worker.poll() is None
+        os.killpg(worker.pid, signal.SIGINT)
+
+    assert worker.returncode == 0
 
 
 def test_a_loader_that_hangs_is_ended(packed):
