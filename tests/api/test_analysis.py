@@ -13,7 +13,7 @@ from app.settings import Settings
 from app.storage import BinsStore, Versions
 from app.storage.experiments import CHALLENGER_OF
 from calibrators import Atlas, CalibrationMap
-from calibrators.arms import BUCKETS
+from calibrators.arms import ARMS, BUCKETS, Split
 from calibrators.bins.codecs import to_fixed
 from tests.api.events import impression, outcome
 
@@ -120,6 +120,26 @@ def test_days_after_an_abort_are_nobodys():
     assert [found["days"] for found in (aborted, runs)] == [1, 9]
     (lift,) = aborted["analysis"]["lifts"]["raw"]["rpm"]["by_day"]
     assert lift["day"] == "1972-09-19"
+
+
+def test_a_change_of_shares_does_not_make_the_days_before_it_days_before_the_experiment():
+    """What the arms did to units from the fifth day on must not be taken out as what they were."""
+    now, rng = 1_000 * DAY + 7 * HOUR, np.random.default_rng(5)
+    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
+    treated = Split(EXPERIMENT["salt"], EXPERIMENT["shares"]).arms == ARMS.index("challenger")
+    likely = rng.lognormal(0.0, 0.5, BUCKETS)
+    days = {}
+    for day in range(980, 1_001):
+        sums = np.full((4, BUCKETS), 100.0)
+        sums[1] = rng.poisson(likely * np.where(treated & (day > 984), 12.0, 10.0))
+        days[day] = to_fixed(sums)
+    experiment = {**EXPERIMENT, "since": 984 * DAY + HOUR, "split_at": 993 * DAY + HOUR}
+
+    found = analysis_answer(given, days, "click", experiment, 60, now)
+
+    lift = found["analysis"]["lifts"]["challenger"]["ctr"]
+    assert (found["days_before"], found["days"]) == (4, 7)
+    assert lift["lower"] < 0.2 < lift["upper"]
 
 
 def test_an_hour_is_of_the_version_in_force_when_it_began():

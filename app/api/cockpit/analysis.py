@@ -119,7 +119,8 @@ def analysis_answer(
     # after.
     behind = today + 1 if until == now else int(until // SECONDS_PER_DAY)
     during = (numbers >= begins) & (numbers < behind)
-    before = numbers < int(since // SECONDS_PER_DAY)
+    # Days of an earlier split are none: its arms had done to units what is asked about now.
+    before = numbers < int(experiment["since"] // SECONDS_PER_DAY)
     split = Split(experiment["salt"], experiment["shares"])
     looks = BucketDays(numbers[during], sums[during])
     about = {
