@@ -73,7 +73,8 @@ class Challengers:
         """The report with the quality of the hours since the maps on trial were there, and that of
         the maps that served, in the same hours."""
         closed = closed_hours(self.as_of)
-        hours = range(max(before.get("first_hour", closed), closed - self._window), closed)
+        window = self.fitting.settings.window_hours
+        hours = range(max(before.get("first_hour", closed), closed - window), closed)
         done = not self.again and before.get("judged_until") == closed * SECONDS_PER_HOUR
         if done or not hours or target not in self.in_force.steering.challengers:
             return before
@@ -86,14 +87,11 @@ class Challengers:
         }
 
     def _rows(self, name: str, hours: range) -> dict[str, Row]:
-        bins, newest = self._bins, hours.stop - 1
+        blocks = self.evaluation.bins.window_blocks
+        firsts = {"hour": hours.stop - 1, "window": hours.start}
         return {
-            "hour": scorecard_of(
-                bins.window_blocks(name, newest, hours.stop, calibrated=True), floors=True
-            ),
-            "window": scorecard_of(
-                bins.window_blocks(name, hours.start, hours.stop, calibrated=True), floors=True
-            ),
+            span: scorecard_of(blocks(name, first, hours.stop, calibrated=True), floors=True)
+            for span, first in firsts.items()
         }
 
     def _refit(self, target: str, before: Report, challengers: dict[str, Atlas]) -> Report:
@@ -129,14 +127,6 @@ class Challengers:
         history = self.history(target, fitting.hours(name, own))
         return fitting.whole(name, history, own).atlas
 
-    @property
-    def _bins(self) -> BinsStore:
-        return self.evaluation.bins
-
-    @property
-    def _window(self) -> int:
-        return self.fitting.settings.window_hours
-
 
 MISSED_CLICKS: Final = 100.0
 """So many clicks must be due to the arm, by the champion's and the shares, without one event whose
@@ -148,6 +138,9 @@ _FEWEST_CLICKS: Final = 100.0
 _TIMES_AS_MANY: Final = 3.0
 """So many clicks the champion's arm must have in an hour, and so many times those that it predicts
 of the challenger's must it predict, to tell which share of the clicks has come."""
+_LEVELS: Final = (1.0, 1 / 1.1, 1.1, 1 / 1.21, 1.21)
+"""True clicks over those that the champion predicts, as they may be. What it is off by itself must
+not be taken for clicks that have not come, or maps that put it right would be stopped."""
 
 Manifests = Sequence[Mapping[str, Any]]
 """The manifests of the versions kept, newest first."""
@@ -266,10 +259,24 @@ class Canary:
         self, target: str, experiment: Experiment, in_force: CachedVersion, now: float
     ) -> Experiment | None:
         """Aborted, where the hours that may still get clicks are enough to tell; None otherwise."""
-        watch = _Watch.of(experiment)
-        first = watch.until if experiment["watch"] else closed_hours(experiment["since"])
         if not _is_watched(experiment):
             return None
+        seen = []
+        for level in _LEVELS:
+            seen.append(self._by_now(target, experiment, in_force, now, level))
+            if seen[-1].evidence.reason is None:
+                return None
+        watch = seen[0]
+        _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
+        about = {"state": ABORTED, "reason": watch.evidence.reason, "aborted_at": now}
+        return {**experiment, **about, "watch": watch.report}
+
+    def _by_now(
+        self, target: str, experiment: Experiment, in_force: CachedVersion, now: float, level: float
+    ) -> _Watch:
+        """With the hours that may still get clicks, if the champion's level is this."""
+        watch = _Watch.of(experiment)
+        first = watch.until if experiment["watch"] else closed_hours(experiment["since"])
         history = self.versions.history()
         newest = closed_hours(now)
         # Of hours before the window no bins are kept.
@@ -277,14 +284,12 @@ class Canary:
             served = self.cache.serving(hour, history, self.settings.versions_kept)
             if served is None or target not in served.steering.challengers:
                 served = in_force
-            watch = self._so_far(watch, target, hour, served)
-        if watch.evidence.reason is None:
-            return None
-        _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
-        about = {"state": ABORTED, "reason": watch.evidence.reason, "aborted_at": now}
-        return {**experiment, **about, "watch": watch.report}
+            watch = self._so_far(watch, target, hour, served, level)
+        return watch
 
-    def _so_far(self, watch: _Watch, target: str, hour: int, served: CachedVersion) -> _Watch:
+    def _so_far(
+        self, watch: _Watch, target: str, hour: int, served: CachedVersion, level: float
+    ) -> _Watch:
         """With what an hour says already, if it says anything."""
         on_trial = served.steering.challengers.get(target)
         tables = [
@@ -298,7 +303,7 @@ class Canary:
         due = whole.predicted_by_champion - watch.predicted_by_champion
         if come < _FEWEST_CLICKS or predicted < _TIMES_AS_MANY * due:
             return watch
-        share = come / predicted if predicted > come else 1.0
+        share = come / max(predicted * level, come)
         return _with_events(watch, tables, on_trial, champion, share)
 
     def _clicks_of_champion(self, target: str, hour: int, champion: Atlas) -> tuple[float, float]:

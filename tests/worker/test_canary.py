@@ -133,23 +133,35 @@ def test_wrong_maps_are_stopped_between_refits(arms, start, refitter, versions):
     assert worker.canary.watch((HOUR + HOURS) * SECONDS + 700.0) is None
 
 
+@pytest.fixture
+def shown(append, refitter, versions):
+    """A worker amid the first hour, of whose clicks this share has come; of the champion's arm,
+    whose maps multiply scores by a factor, there are six times as many."""
+
+    def begin(late, champion=2.0, events=2000):
+        worker, batch = refitter(), EventBatch()
+        for arm, number in (("champion", 6 * events), ("challenger", events)):
+            terms = NO_TERMS._replace(arm=ARMS.index(arm))
+            for place in range(number):
+                outcome = 1.0 if place < int(number * 0.1 * late) else 0.0
+                batch.add("click", HOUR + FIRST, "shoes", 0.05, 1.0, outcome, terms=terms)
+        append(batch)
+        worker.bins.fold()
+        present = versions.load(versions.current())
+        atlas = Atlas.build({}, CalibrationMap.proportional(champion)).to_bytes()
+        maps = replace(present, atlases={**present.atlases, "click": atlas}, digests={})
+        assert versions.put_in_force(maps)
+        return worker
+
+    return begin
+
+
 @pytest.mark.parametrize(("factor", "late"), [(4.0, 1.0), (2.0, 1.0), (2.0, 0.4), (4.0, 0.4)])
-def test_wrong_maps_are_stopped_within_the_hour(append, start, refitter, versions, factor, late):
+def test_wrong_maps_are_stopped_within_the_hour(start, shown, versions, factor, late):
     """Clicks that have not come yet are no fault of the challenger's: none have in either arm."""
     start(factor)
-    worker, batch = refitter(), EventBatch()
-    for arm, events in (("champion", 12_000), ("challenger", 2000)):
-        terms = NO_TERMS._replace(arm=ARMS.index(arm))
-        clicks = int(events * 0.1 * late)
-        for place in range(events):
-            outcome = 1.0 if place < clicks else 0.0
-            batch.add("click", HOUR + FIRST, "shoes", 0.05, 1.0, outcome, terms=terms)
-    append(batch)
-    worker.bins.fold()
-    present = versions.load(versions.current())
-    atlas = Atlas.build({}, CalibrationMap.proportional(2.0)).to_bytes()
-    right = replace(present, atlases={**present.atlases, "click": atlas}, digests={})
-    before = versions.put_in_force(right)
+    worker = shown(late)
+    before = versions.current()
 
     stopped = worker.canary.watch((HOUR + FIRST) * SECONDS + 1800.0)
 
@@ -157,6 +169,15 @@ def test_wrong_maps_are_stopped_within_the_hour(append, start, refitter, version
     experiment = versions.load(versions.current()).report["experiments"]["click"]
     assert experiment["state"] == ("aborted" if stopped else "running")
     assert (versions.current() == before) is (stopped is None)
+
+
+@pytest.mark.parametrize(("champion", "late"), [(2.5, 1.0), (2.5, 0.5), (1.6, 0.6)])
+def test_maps_that_put_the_champion_right_go_on_within_the_hour(start, shown, champion, late):
+    """What the champion is off by is neither a click that is late nor one that came early."""
+    start(2.0)
+    worker = shown(late, champion, 8000)
+
+    assert worker.canary.watch((HOUR + FIRST) * SECONDS + 1800.0) is None
 
 
 def test_an_arm_that_nothing_tells_of_is_stopped(arms, start, refit):
