@@ -275,14 +275,17 @@ class Canary:
         self, target: str, experiment: Experiment, in_force: CachedVersion, now: float, level: float
     ) -> _Watch:
         """With the hours that may still get clicks, if the champion's level is this."""
-        watch = _Watch.of(experiment)
-        first = watch.until if experiment["watch"] else closed_hours(experiment["since"])
+        watch, since = _Watch.of(experiment), experiment["since"]
+        first = watch.until if experiment["watch"] else closed_hours(since)
         history = self.versions.history()
         newest = closed_hours(now)
         # Of hours before the window no bins are kept.
         for hour in range(max(first, newest - self.settings.window_hours), newest + 1):
             served = self.cache.serving(hour, history, self.settings.versions_kept)
-            if served is None or target not in served.steering.challengers:
+            then = Steering() if served is None else served.steering
+            # What was on trial before, in the same hour, is not on trial now.
+            same = then.experiments.get(target, {}).get("since") == since
+            if served is None or not same or target not in then.challengers:
                 served = in_force
             watch = self._so_far(watch, target, hour, served, level)
         return watch

@@ -180,6 +180,27 @@ def test_maps_that_put_the_champion_right_go_on_within_the_hour(start, shown, ch
     assert worker.canary.watch((HOUR + FIRST) * SECONDS + 1800.0) is None
 
 
+def test_what_another_challenger_did_in_the_hour_is_not_held_against_the_next(
+    start, shown, versions
+):
+    """The refits are half an hour apart: the maps of the hour's beginning are of the one before."""
+    start(4.0)
+    worker = shown(1.0)
+    began, before = (HOUR + FIRST) * SECONDS, versions.load(versions.current())
+    running = before.report["experiments"]["click"] | {"since": began + 2000.0}
+    right = Atlas.build({}, CalibrationMap.proportional(2.0)).to_bytes()
+    following = replace(
+        before,
+        as_of=began + 1800.0,
+        atlases={**before.atlases, "click:challenger": right},
+        report={**before.report, "experiments": {"click": running}},
+        digests={},
+    )
+    assert versions.put_in_force(following)
+
+    assert [worker.canary.watch(began + at) for at in (2400.0, 2410.0)] == [None, None]
+
+
 def test_an_arm_that_nothing_tells_of_is_stopped(arms, start, refit):
     arms("champion")
     start(2.0)
