@@ -99,7 +99,7 @@ class CampaignPage(Struct):
     total: Number
     campaigns: list[ListedCampaign]
     next: str | None
-    bound: float | UnsetType = UNSET
+    bound: float | UnsetType | None = UNSET
 
 
 class Served(Struct):

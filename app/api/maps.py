@@ -278,7 +278,9 @@ def _watched(
         for at in seen[start : start + limit]
     ]
     following = str(start + limit) if start + limit < len(seen) else None
-    return {"total": len(seen), "bound": bound, "campaigns": rows, "next": following}
+    # It follows from how many campaigns there are.
+    told = None if caller.campaigns else bound
+    return {"total": len(seen), "bound": told, "campaigns": rows, "next": following}
 
 
 def _pcoc_row(values: Floats, directions: Floats, bound: float) -> Report:

@@ -13,6 +13,7 @@ from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.storage.redis.client import open_redis
 from calibrators import Atlas, CalibrationMap
+from calibrators.evidence import bound_of
 from tests.api.running_service import eventually, serving
 from tests.columns import bodies
 from tests.loopback import LOOPBACK
@@ -327,6 +328,9 @@ def test_a_bound_key_reads_no_counts_of_all_campaigns(closed, admin, keys):
 
     assert ask(free).json()["guard"] == {"passed": 9}
     assert ask(bound).json()["guard"] is None
+    by_evidence = "/v1/campaigns?sort=evidence"
+    found = [closed.http.get(by_evidence, headers=one).json()["bound"] for one in (free, bound)]
+    assert found == [bound_of(0), None]
 
 
 def test_the_longest_idempotency_key_may_be_of_a_bound_key(closed, keys):
