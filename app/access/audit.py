@@ -57,11 +57,6 @@ class AuditEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         content.pop("hash", None)
         return sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
-    def as_json(self) -> dict[str, Any]:
-        """All of it."""
-        shown: dict[str, Any] = msgspec.to_builtins(self)
-        return shown
-
 
 class Head(NamedTuple):
     """Number and digest of the last entry."""

@@ -204,7 +204,7 @@ def list_audit(given: Given, limit: AuditLimit = 100, before: Before = None) -> 
     found = given.audit.newest(limit + 1, before)
     page = found[:limit]
     following = page[-1].seq if len(found) > limit else None
-    return {"entries": [entry.as_json() for entry in page], "next": following}
+    return {"entries": msgspec.to_builtins(page), "next": following}
 
 
 @audit_router.get("/verify")

@@ -159,6 +159,21 @@ def test_a_version_is_on_trial_at_once_and_is_promoted_frozen(service, old, new)
     assert "challenger" not in report["targets"]["click"]
 
 
+def test_what_was_promoted_after_a_rollback_is_gone_back_from(service, old, new):
+    """The maps that were promoted are not those that were chosen by the rollback."""
+    go_back = lambda to: service.http.post("/v1/admin/rollback", json={"version": to}).json()  # noqa: E731
+    assert go_back(old)["changed"] is True
+    before = Versions(service.store, 8).current()
+    post(service, target="click", challenger={"version": new})
+    assert post(service, "/promote", target="click").json()["changed"] is True
+
+    answer = go_back("last-good")
+
+    eventually(lambda: service.serving == answer["version"])
+    assert (answer["changed"], answer["rolled_back_to"] >= before) == (True, True)
+    assert shoes(service)[1] == 0.5
+
+
 def test_a_holdout_has_no_challenger_to_promote(service, old, new):
     post(service, target="click", shares={"raw": 0.5})
 

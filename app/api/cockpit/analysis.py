@@ -189,8 +189,7 @@ def _conversions(
 
 def _is_test(arms: Integers, looks: "BucketDays") -> bool:
     """Whether both the champion and another arm had trials."""
-    held = [looks.sums[:, chosen, 0].any() for chosen in (arms == 0, arms != 0)]
-    return all(held)
+    return all(looks.sums[:, chosen, 0].any() for chosen in (arms == 0, arms != 0))
 
 
 def analysed(

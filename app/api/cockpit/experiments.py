@@ -28,6 +28,7 @@ from app.storage.experiments import (
     RUNNING,
     Experiment,
     experiments_of,
+    with_entry,
     with_experiment,
     with_method,
 )
@@ -314,7 +315,9 @@ def promoted(present: Published, target: str) -> Published | None:
     parts = "calibrator", "fitted", "fitted_as_of"
     made = {name: trial[name] for name in parts if trial.get(name) is not None}
     targets = found.report.get("targets", {})
-    report = {**found.report, "targets": {**targets, target: {**targets.get(target, {}), **made}}}
+    # What a rollback before it chose is not what is promoted: there is a way back from that, too.
+    report = with_entry(found.report, "rolled_back", None)
+    report["targets"] = {**targets, target: {**targets.get(target, {}), **made}}
     if "method" in experiment["challenger"]:
         report = with_method(report, target, experiment["challenger"]["method"])
     return replace(found, atlases={**found.atlases, target: on_trial}, report=report)
