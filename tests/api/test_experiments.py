@@ -159,6 +159,17 @@ def test_a_version_is_on_trial_at_once_and_is_promoted_frozen(service, old, new)
     assert "challenger" not in report["targets"]["click"]
 
 
+def test_a_frozen_campaign_keeps_its_map_in_the_arm_of_a_version_too(service, old, new):
+    """As in the arm of a method, and where it is switched off while the experiment runs."""
+    body = {"target": "click", "campaigns": ["shoes"]}
+    service.http.post("/v1/admin/freeze", json=body)
+
+    post(service, target="click", challenger={"version": old}, shares={"challenger": 0.5})
+
+    listed(service)
+    assert shoes(service, label="challenger")[1] == 0.25
+
+
 def test_what_was_promoted_after_a_rollback_is_gone_back_from(service, old, new):
     """The maps that were promoted are not those that were chosen by the rollback."""
     go_back = lambda to: service.http.post("/v1/admin/rollback", json={"version": to}).json()  # noqa: E731

@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.api.admin import given_body
 from app.api.authorization import ADMIN_PATH, By
+from app.api.cockpit.rollback import with_campaigns
 from app.api.cockpit.versions import in_force, published, put_in_force
 from app.api.hot_path import JSON, request_body
 from app.api.maps import known_target
@@ -32,6 +33,7 @@ from app.storage.experiments import (
     with_experiment,
     with_method,
 )
+from app.storage.overrides import frozen_campaigns
 from app.storage.versions import Published
 from app.strict_json import ValidationError, decode
 from calibrators.arms import CHALLENGER
@@ -142,7 +144,7 @@ async def start_experiment(request: Request, given: Given, by: By) -> dict[str, 
     def change(present: Published) -> Published | None:
         # In event time it begins where the events are, as far as a refit has said.
         now = present.as_of if given.settings.clock == "event" else wall
-        return started(present, wanted, lambda version: _version_of(given, version, wanted), now)
+        return started(present, wanted, lambda to: _on_trial(given, to, wanted, present), now)
 
     return await _changed(given, by, "start", wanted, change)
 
@@ -198,11 +200,14 @@ def _check(given: Resources, wanted: ExperimentRequest) -> None:
         raise ValidationError("shares", "must be at most 1 together", dict(wanted.shares))
 
 
-def _version_of(given: Resources, version: str, wanted: ExperimentRequest) -> Published:
+def _on_trial(
+    given: Resources, version: str, wanted: ExperimentRequest, present: Published
+) -> Published:
     found = published(given, version)
     if wanted.target not in found.atlases:
         raise ValidationError("challenger.version", f"must have maps of {wanted.target}", version)
-    return found
+    frozen = frozen_campaigns(given.frozen.read(), wanted.target)
+    return with_campaigns(found, present, wanted.target, frozen) if frozen else found
 
 
 async def _changed(

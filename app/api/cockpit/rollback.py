@@ -65,7 +65,7 @@ def rolled_back(present: Published, to: Published, chosen: Chosen) -> Published 
     if chosen.campaigns is None:
         found = _with_targets(present, to, chosen.targets)
     else:
-        found = _with_campaigns(present, to, chosen.targets[0], chosen.campaigns)
+        found = with_campaigns(present, to, chosen.targets[0], chosen.campaigns)
     if found.atlases == present.atlases and _steering(found) == _steering(present):
         return None
     about = {"to": to.version, "targets": sorted(chosen.targets), **chosen.summary}
@@ -85,11 +85,11 @@ def _with_targets(present: Published, to: Published, targets: Iterable[str]) -> 
     return found
 
 
-def _with_campaigns(
+def with_campaigns(
     present: Published, to: Published, target: str, campaigns: Iterable[str]
 ) -> Published:
-    """The maps on trial, if there are any, get the same for these campaigns: a campaign that is
-    switched off is so in every arm."""
+    """A version with the maps of another for these campaigns of the target, and so are those on
+    trial, if there are any: a campaign that is switched off is so in every arm."""
     older, on_trial = _atlas(to, target), {CHALLENGER_OF(target)} & present.atlases.keys()
     found = {name: _atlas(present, name) for name in {target} | on_trial}
     known = [name for atlas in (older, *found.values()) for name in atlas.campaigns]
