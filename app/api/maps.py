@@ -322,9 +322,7 @@ def _frozen(given: Resources, target: str, campaign: str) -> bool | None:
 
 def _seen(campaigns: Sequence[str], caller: Caller, search: str) -> Sequence[str]:
     """Those that the caller sees, and the search finds; not their names by model version."""
-    campaigns = [name for name in campaigns if SEPARATOR not in name]
-    if caller.campaigns:
-        campaigns = [name for name in campaigns if caller.sees(name)]
+    campaigns = [name for name in campaigns if SEPARATOR not in name and caller.sees(name)]
     part = search.casefold()
     return [name for name in campaigns if part in name.casefold()] if part else campaigns
 

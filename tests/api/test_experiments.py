@@ -239,6 +239,7 @@ def test_a_stop_and_a_rollback_end_an_experiment(service, fitted):
         ({"challenger": {"version": "000099-ab"}}, None, 404),
         ({"shares": {"challenger": 0.6, "raw": 0.5}}, "shares", 422),
         ({"shares": {"raw": 1.5}}, "shares.raw", 422),
+        ({"shares": {"challenger": 0.0001}}, "shares.challenger", 422),
         ({"shares": {"champion": 0.5}}, "shares", 422),
         ({"salt": ""}, "salt", 422),
     ],

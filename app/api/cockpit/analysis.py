@@ -26,7 +26,7 @@ from app.api.maps import known_target
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.api.snapshot import Pace, seconds_of_others
-from app.settings import SECONDS_PER_HOUR
+from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, Experiment, experiments_of
 from app.storage.statistics.breakdowns import DAYS_KEPT
@@ -53,7 +53,6 @@ class ExperimentAnswer(Struct):
     delayed: dict[str, Any]
 
 
-SECONDS_PER_DAY: Final = 86_400.0
 MOST_VERSIONS: Final = 24
 """So many of the newest versions are asked what they predicted: a day of hourly refits."""
 

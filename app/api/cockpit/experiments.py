@@ -36,7 +36,7 @@ from app.storage.experiments import (
 from app.storage.overrides import frozen_campaigns
 from app.storage.versions import Published
 from app.strict_json import ValidationError, decode
-from calibrators.arms import CHALLENGER
+from calibrators.arms import BUCKETS, CHALLENGER
 from calibrators.registry import METHODS
 
 router = APIRouter(prefix="/v1/experiments", tags=["experiments"])
@@ -191,13 +191,16 @@ def _check(given: Resources, wanted: ExperimentRequest) -> None:
     method, version = wanted.challenger.method, wanted.challenger.version
     is_holdout = wanted.shares.get("raw", 0.0) > 0.0 and not wanted.shares.get("challenger")
     if (method is None) is (version is None) and not (method is version is None and is_holdout):
-        challenger = to_builtins(wanted.challenger)
         rule = "must have method or version, and not both; or neither where only raw has a share"
-        raise ValidationError("challenger", rule, challenger)
+        raise ValidationError("challenger", rule, to_builtins(wanted.challenger))
     if method is not None and method not in METHODS:
         raise ValidationError("challenger.method", f"must be one of {', '.join(METHODS)}", method)
     if sum(wanted.shares.values()) > 1.0:
         raise ValidationError("shares", "must be at most 1 together", dict(wanted.shares))
+    for arm, share in wanted.shares.items():
+        if share > 0.0 and round(share * BUCKETS) == 0:
+            rule = f"must be 0, or more than half of one of the {BUCKETS} parts that are dealt out"
+            raise ValidationError(f"shares.{arm}", rule, share)
 
 
 def _on_trial(
