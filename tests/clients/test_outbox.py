@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadInput, Batch, BufferFull, Buffering
-from sirocco_client.event_queue import Delivered, EventQueue
+from sirocco_client.event_queue import Delivered, EventQueue, RetryLater, delivery_result
+from sirocco_client.requests import HttpResponse
 
 LINGER = Buffering(batch_events=3, linger_seconds=2.0)
 
@@ -141,3 +142,18 @@ def test_a_batch_is_the_same_bytes_every_time() -> None:
     assert batch.request(packed=False).body == b'{"a":1}\n{"b":2}'
     assert batch.events == [{"a": 1}, {"b": 2}]
     assert batch.key != Batch(batch.lines).key
+
+
+@pytest.mark.parametrize("status", [200, 422, 503])
+@pytest.mark.parametrize("body", [b'{"rejected": [], "rejected_total": Infinity}', b"[" * 100_000])
+def test_no_answer_ends_the_sending(status: int, body: bytes) -> None:
+    """What cannot be read is sent again, or handed back: whoever sends must outlive it."""
+    batch = Batch([b"1", b"2"])
+
+    found = delivery_result(HttpResponse(status, {}, body), batch)
+
+    if status == 422:
+        assert isinstance(found, Delivered)
+        assert [one.event for one in found.rejections] == batch.events
+    else:
+        assert isinstance(found, RetryLater)

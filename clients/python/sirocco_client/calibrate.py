@@ -127,7 +127,7 @@ def refusal(response: HttpResponse) -> Refused:
     """The answer's problem as an error; a problem that cannot be read tells its status only."""
     try:
         members = json.loads(response.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         members = None
     return Refused(response.status, members if isinstance(members, dict) else {})
 

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 _TOO_LARGE: Final = 413
 # 401: a key that was made just now may not be known everywhere yet.
 _TRY_AGAIN: Final = frozenset({401, 408, 429})
+_UNREADABLE: Final = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def _stored(response: HttpResponse, batch: Batch) -> DeliveryResult:
         content = json.loads(response.body)
         rejections, unnamed = _rejections(content, batch)
         return Delivered(int(content["accepted"]), int(content["duplicates"]), rejections, unnamed)
-    except (ValueError, KeyError, TypeError, IndexError):
+    except _UNREADABLE:
         # Not the service: to send again under the same key is safe.
         return RetryLater("the answer cannot be read")
 
@@ -87,7 +88,7 @@ def _refused(response: HttpResponse, batch: Batch) -> DeliveryResult:
     error = refusal(response)
     try:
         rejections, unnamed = _rejections(error.members, batch)
-    except (KeyError, TypeError, IndexError):
+    except _UNREADABLE:
         rejections = tuple(Rejection(event, str(error)) for event in batch.events)
         unnamed = 0
     return Delivered(0, 0, rejections, unnamed)
@@ -256,8 +257,7 @@ class EventQueue:
     def give_up(self) -> list[Batch]:
         """Everything that waits, oldest first, each under the key it must keep."""
         self._form_all()
-        unsent = list(self._formed)
-        self._formed.clear()
+        unsent, self._formed = list(self._formed), deque()
         for batch in unsent:
             self._numbers["unsent"] += len(batch)
             self._count_out(batch)
