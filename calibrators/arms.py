@@ -40,13 +40,8 @@ def unit_numbers(units: Iterable[str]) -> UnitNumbers:
     return np.frombuffer(b"".join(digests), "<u8")
 
 
-def bucket_of(unit: str) -> int:
-    """The bucket of a unit, in [0, BUCKETS)."""
-    return bucket_of_number(unit_number(unit))
-
-
 def bucket_of_number(number: int) -> int:
-    """The bucket of a unit of this number."""
+    """The bucket, in [0, BUCKETS), of a unit of this number."""
     return number >> _SHIFT
 
 
@@ -83,7 +78,7 @@ class Split:
 
     def arm(self, unit: str) -> str:
         """The arm of one unit."""
-        return ARMS[self.arms[bucket_of(unit)]]
+        return ARMS[self.arms[bucket_of_number(unit_number(unit))]]
 
     def buckets(self, arm: str) -> int:
         """How many of the 4,096 buckets an arm has."""

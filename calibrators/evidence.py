@@ -109,12 +109,6 @@ class PcocEvidence:
         mixed: Floats = np.logaddexp.reduce(logs, axis=1) - log(_RATES_EACH)
         return mixed
 
-    @property
-    def strongest(self) -> Floats:
-        """ln M of the direction with more, (c,)."""
-        found: Floats = self.directions.max(axis=0)
-        return found
-
 
 def _advanced(logs: Floats, predicted: Floats, positives: Floats) -> Floats:
     """ln M after the hour, of each rate, (6, k): log of (M + 1) times the likelihood ratio of

@@ -52,7 +52,7 @@ from app.storage.clicks import OpenClick, StoreRefusal
 from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError, all_fit
-from calibrators.arms import ARMS, bucket_of, bucket_of_number, buckets_of, unit_numbers
+from calibrators.arms import ARMS, bucket_of_number, buckets_of, unit_number, unit_numbers
 from calibrators.bins.model_versions import is_version, named
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
@@ -83,10 +83,10 @@ def _bucket(unit: str | int | None) -> int:
     """Of a unit by its name, or in columns, which have no names, by its number."""
     if unit is None:
         return NO_TERMS.bucket
-    if isinstance(unit, int):
-        return bucket_of_number(unit)
-    check_campaign("unit", unit, LONGEST_UNIT)
-    return bucket_of(unit)
+    if isinstance(unit, str):
+        check_campaign("unit", unit, LONGEST_UNIT)
+        unit = unit_number(unit)
+    return bucket_of_number(unit)
 
 
 def _known_bucket(terms: Terms | None) -> int | None:

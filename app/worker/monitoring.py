@@ -130,8 +130,12 @@ class PrequentialEvaluation:
                 yield hour, in_force
 
     def _bin(self, target: str, name: str, hour: int, in_force: Atlas) -> None:
-        served = self.bins.shards_of_hour(target, hour)
-        self.bins.write_calibrated(name, hour, map(in_force.calibrated, served))
+        served, effects, ratios = self.bins.shards_of_hour(target, hour), in_force.effects, {}
+        if effects is not None:
+            # Bins know no fields, and maps are fitted to be right with what their effects add.
+            ratios = effects.campaign_means(self.bins.field_tables(target, hour).campaigns)
+        found = (in_force.calibrated(table, ratios) for table in served)
+        self.bins.write_calibrated(name, hour, found)
 
 
 _WHOLE = ("",)

@@ -207,7 +207,7 @@ def _most_evidence(predicted: Floats, true: Floats, rng: np.random.Generator) ->
         noise = rng.gamma(HOURLY_SD**-2, HOURLY_SD**2, DRAWN)
         came = rng.poisson(true[like, hour] * noise).astype(np.float64)
         found = found.after(hour, names, predicted[like, hour], came)
-        most = np.maximum(most, found.strongest)
+        most = np.maximum(most, found.directions.max(axis=0))
     return most
 
 

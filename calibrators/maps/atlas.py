@@ -373,17 +373,23 @@ class Atlas:
         """The maps by row: the target's (or the identity), the campaigns', those of groups."""
         return self._blocks.columns()
 
-    def calibrated(self, table: BinsTable) -> BinsTable:
-        """The same events, binned by the probability that the atlas gives their scores; those of
-        all versions of the model together."""
-        parts = table.slices(_CALIBRATED)
-        return BinsTable.in_a_row(map(self._calibrated, parts)).without_versions()
+    def calibrated(
+        self, table: BinsTable, ratios: Mapping[str, float] = MappingProxyType({})
+    ) -> BinsTable:
+        """The same events, binned by the probability that the atlas gives their scores, its odds
+        times the ratio of the campaign, 1 by default; those of all versions of the model
+        together."""
+        parts = (self._calibrated(part, ratios) for part in table.slices(_CALIBRATED))
+        return BinsTable.in_a_row(parts).without_versions()
 
-    def _calibrated(self, table: BinsTable) -> BinsTable:
+    def _calibrated(self, table: BinsTable, ratios: Mapping[str, float]) -> BinsTable:
         scores, outcomes, weights, rows = table.samples()
-        probabilities = self.look_up(self.rows(table.campaigns)[rows], scores)
-        positives = outcomes * weights
-        return BinsTable.from_columns(table.campaigns, rows, probabilities, weights, positives)
+        found = self.look_up(self.rows(table.campaigns)[rows], scores)
+        if ratios:
+            of_each = [ratios.get(parted(name)[0], 1.0) for name in table.campaigns]
+            raised = found * np.array(of_each)[rows]
+            found = raised / (1.0 - found + raised)
+        return BinsTable.from_columns(table.campaigns, rows, found, weights, outcomes * weights)
 
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns

@@ -195,7 +195,7 @@ def test_campaigns_are_listed_by_evidence_page_by_page(service, atlas, watched):
     assert {row["campaign"] for row in found[:2]} == {"d", "e"}
     assert [row["pcoc"]["off"] for row in found] == [True, True, False, False]
     evidence = [row["pcoc"]["evidence"] for row in found]
-    assert evidence == sorted(watched.strongest.tolist(), reverse=True)
+    assert evidence == sorted(watched.directions.max(axis=0).tolist(), reverse=True)
     off = {row["campaign"]: row["pcoc"] for row in found}["d"]
     assert off["direction"] == "over"
     assert off["lower"] < off["value"] < off["upper"]

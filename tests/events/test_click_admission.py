@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.storage.blocks import decode_conversions
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
 from app.strict_json import ValidationError
-from calibrators.arms import bucket_of
+from calibrators.arms import bucket_of_number, unit_number
 from tests.storage.packing import unpacked
 
 HOUR = 470_000
@@ -71,7 +71,7 @@ def test_an_open_click_knows_the_bucket_of_its_unit(scores):
     first, second = (
         dict(zip(fields[::2], fields[1::2], strict=True)) for *_, fields in packed(admission)[0]
     )
-    assert first["t:bucket"] == str(bucket_of("ann"))
+    assert first["t:bucket"] == str(bucket_of_number(unit_number("ann")))
     assert "t:bucket" not in second
     with pytest.raises(ValidationError, match="unit"):
         admission.admit(Click("3", "shoes", NOW, NOW, scores, unit="u" * 257))
