@@ -14,6 +14,7 @@ nobody waits for more.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -27,12 +28,13 @@ from app.storage.overrides import frozen_campaigns
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.fitting import Fitting, kept
-from app.worker.monitoring import PrequentialEvaluation, Row, scorecard_of
+from app.worker.monitoring import PrequentialEvaluation, Row, effects_in, scorecard_of
 from calibrators import Atlas, BinsTable
 from calibrators.arms import CHALLENGER, CHAMPION
 from calibrators.bins.table import History
 from calibrators.canary import BOUND, MISSING, CanaryEvidence, log_ratios
 from calibrators.registry import METHODS
+from calibrators.samples import Floats
 
 Report = Mapping[str, Any]
 
@@ -141,6 +143,9 @@ of the challenger's must it predict, to tell which share of the clicks has come.
 _LEVELS: Final = (1.0, 1 / 1.1, 1.1, 1 / 1.21, 1.21)
 """True clicks over those that the champion predicts, as they may be. What it is off by itself must
 not be taken for clicks that have not come, or maps that put it right would be stopped."""
+
+_Served = Callable[[BinsTable], Floats]
+"""The probabilities of a table's samples, (n,)."""
 
 Manifests = Sequence[Mapping[str, Any]]
 """The manifests of the versions kept, newest first."""
@@ -300,22 +305,27 @@ class Canary:
         ]
         if on_trial is None or not tables:
             return watch
-        champion = served.atlases.get(target, Atlas.empty())
+        champion = self._served(target, hour, served.atlases.get(target, Atlas.empty()))
+        sides = self._served(target, hour, on_trial), champion
         predicted, come = self._clicks_of_champion(target, hour, champion)
-        whole = _with_events(watch, tables, on_trial, champion)
+        whole = _with_events(watch, tables, sides)
         due = whole.predicted_by_champion - watch.predicted_by_champion
         if come < _FEWEST_CLICKS or predicted < _TIMES_AS_MANY * due:
             return watch
         share = come / max(predicted * level, come)
-        return _with_events(watch, tables, on_trial, champion, share)
+        return _with_events(watch, tables, sides, share)
 
-    def _clicks_of_champion(self, target: str, hour: int, champion: Atlas) -> tuple[float, float]:
+    def _served(self, target: str, hour: int, atlas: Atlas) -> _Served:
+        """With what its effects of fields were in an hour, of the mix of all arms."""
+        return partial(atlas.of_samples, ratios=effects_in(self.bins, target, hour, atlas))
+
+    def _clicks_of_champion(self, target: str, hour: int, champion: _Served) -> tuple[float, float]:
         """Those predicted of its arm in an hour, and those that have come."""
         predicted = come = 0.0
         for table in self.bins.breakdown(target, CHAMPION, hour, hour + 1):
-            scores, outcomes, counts, rows = table.samples()
-            found = champion.look_up(champion.rows(table.campaigns)[rows], scores)
-            predicted, come = predicted + float(counts @ found), come + float(outcomes @ counts)
+            _, outcomes, counts, _ = table.samples()
+            predicted += float(counts @ champion(table))
+            come += float(outcomes @ counts)
         return predicted, come
 
     def _after(
@@ -338,8 +348,8 @@ class Canary:
             then = experiment if served is None else served.steering.experiments.get(target, {})
             due = self._due(target, hour, then.get("shares", {})) if lost else 0.0
             return replace(watch, missed=watch.missed + due)
-        champion = served.atlases.get(target, Atlas.empty())
-        return _with_events(watch, tables, on_trial, champion)
+        of_both = on_trial, served.atlases.get(target, Atlas.empty())
+        return _with_events(watch, tables, [self._served(target, hour, each) for each in of_both])
 
     def _due(self, target: str, hour: int, shares: Mapping[str, float]) -> float:
         """Clicks of the challenger's arm, by those of the champion's and the shares."""
@@ -358,19 +368,15 @@ def _is_watched(experiment: Experiment) -> bool:
 def _with_events(
     watch: _Watch,
     tables: Sequence[BinsTable],
-    on_trial: Atlas,
-    champion: Atlas,
+    served: Sequence[_Served],
     come: float = 1.0,
 ) -> _Watch:
     """With the events of the arm in one hour, in tables by cells of scores, of whose clicks this
-    share has come."""
+    share has come, as the challenger and the champion predict them."""
     ratios, sums = np.zeros(len(_ALTERNATIVES)), np.zeros(3)
     for table in tables:
-        scores, outcomes, counts, rows = table.samples()
-        predicted, instead = (
-            come * atlas.look_up(atlas.rows(table.campaigns)[rows], scores)
-            for atlas in (on_trial, champion)
-        )
+        _, outcomes, counts, _ = table.samples()
+        predicted, instead = (come * probabilities(table) for probabilities in served)
         positives = outcomes * counts
         ratios += log_ratios(predicted, instead, counts, positives)
         sums += (counts @ predicted, counts @ instead, positives.sum())

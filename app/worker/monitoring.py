@@ -130,12 +130,18 @@ class PrequentialEvaluation:
                 yield hour, in_force
 
     def _bin(self, target: str, name: str, hour: int, in_force: Atlas) -> None:
-        served, effects, ratios = self.bins.shards_of_hour(target, hour), in_force.effects, {}
-        if effects is not None:
-            # Bins know no fields, and maps are fitted to be right with what their effects add.
-            ratios = effects.campaign_means(self.bins.field_tables(target, hour).campaigns)
+        ratios = effects_in(self.bins, target, hour, in_force)
+        served = self.bins.shards_of_hour(target, hour)
         found = (in_force.calibrated(table, ratios) for table in served)
         self.bins.write_calibrated(name, hour, found)
+
+
+def effects_in(bins: BinsStore, target: str, hour: int, atlas: Atlas) -> Mapping[str, float]:
+    """By which ratio the effects of an atlas moved the odds of campaigns in an hour, on their mean:
+    bins know no fields, and maps are fitted to be right with what effects add."""
+    if atlas.effects is None:
+        return {}
+    return atlas.effects.campaign_means(bins.field_tables(target, hour).campaigns)
 
 
 _WHOLE = ("",)

@@ -290,11 +290,11 @@ class Atlas:
     @property
     def target_map(self) -> CalibrationMap | None:
         """The target's own map, if it has one."""
-        return self._map_at(0) if self._has_target_map else None
+        return CalibrationMap(*self._blocks.map_at(0)) if self._has_target_map else None
 
     def map_of(self, campaign: str) -> CalibrationMap:
         """The map that serves the campaign."""
-        return self._map_at(self._row(campaign))
+        return CalibrationMap(*self._blocks.map_at(self._row(campaign)))
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""
@@ -366,30 +366,30 @@ class Atlas:
             deviations = np.sqrt(deviations * deviations + variances)
         return [*quantiles_of(probabilities, deviations, levels)]
 
-    def _map_at(self, row: int) -> CalibrationMap:
-        return CalibrationMap(*self._blocks.map_at(row))
-
     def columns(self) -> MapColumns:
         """The maps by row: the target's (or the identity), the campaigns', those of groups."""
         return self._blocks.columns()
 
-    def calibrated(
-        self, table: BinsTable, ratios: Mapping[str, float] = MappingProxyType({})
-    ) -> BinsTable:
-        """The same events, binned by the probability that the atlas gives their scores, its odds
-        times the ratio of the campaign, 1 by default; those of all versions of the model
-        together."""
-        parts = (self._calibrated(part, ratios) for part in table.slices(_CALIBRATED))
+    def calibrated(self, table: BinsTable, ratios: Mapping[str, float] | None = None) -> BinsTable:
+        """The same events, those of all versions of the model together, binned by the probability
+        that the atlas gives their scores, its odds times the ratio of the campaign, if any."""
+        parts = (self._calibrated(part, ratios or {}) for part in table.slices(_CALIBRATED))
         return BinsTable.in_a_row(parts).without_versions()
 
     def _calibrated(self, table: BinsTable, ratios: Mapping[str, float]) -> BinsTable:
-        scores, outcomes, weights, rows = table.samples()
-        found = self.look_up(self.rows(table.campaigns)[rows], scores)
-        if ratios:
-            of_each = [ratios.get(parted(name)[0], 1.0) for name in table.campaigns]
-            raised = found * np.array(of_each)[rows]
-            found = raised / (1.0 - found + raised)
+        _, outcomes, weights, rows = table.samples()
+        found = self.of_samples(table, ratios)
         return BinsTable.from_columns(table.campaigns, rows, found, weights, outcomes * weights)
+
+    def of_samples(self, table: BinsTable, ratios: Mapping[str, float]) -> Floats:
+        """The probabilities, (n,), of a table's samples; ratios as in `calibrated`."""
+        scores, _, _, rows = table.samples()
+        found = self.look_up(self.rows(table.campaigns)[rows], scores)
+        if not ratios:
+            return found
+        of_each = [ratios.get(parted(name)[0], 1.0) for name in table.campaigns]
+        raised = found * np.array(of_each)[rows]
+        return np.asarray(raised / (1.0 - found + raised))
 
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SATL", schema_version u2, has a target map u2, campaigns
