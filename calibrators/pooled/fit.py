@@ -46,7 +46,7 @@ _HIGHEST = 5.0
 MOST_STEPS = 12
 """Steps of a curve: a map has 64 knots, and each step takes two."""
 
-_RAMP = 0.004
+_RAMP = 1e-4
 """Log-odds before a step's place from which a map rises: a part of the grid's narrowest cell."""
 
 

@@ -156,6 +156,7 @@ class _Refit:
             self._rows = np.array([known.get(name, -1) for name in window.campaigns], np.int64)
         self._shape = self._started(window, memory)
         self._observed = [block.hours.observed() for block in self._shape.blocks]
+        self._steady = list(map(_steady, self._shape.blocks, self._observed))
 
     def run(self) -> Fitted:
         """The maps, and what there is to tell of them."""
@@ -234,11 +235,12 @@ class _Refit:
     def _hours(self, probabilities: Iterable[Floats]) -> list[CampaignHours]:
         """Positives expected by the probabilities of each block's cells, and observed."""
         blocks = self._shape.blocks
-        found = list(map(self._hours_of, blocks, probabilities, self._observed))
+        parts = zip(blocks, probabilities, self._observed, self._steady, strict=True)
+        found = [self._hours_of(*part) for part in parts]
         return [CampaignHours.joined(found)] if self._joined else found
 
     def _hours_of(
-        self, block: CampaignBlock, probabilities: Floats, observed: Floats
+        self, block: CampaignBlock, probabilities: Floats, observed: Floats, steady: Floats
     ) -> CampaignHours:
         rates, levels = block.rates(probabilities), own_levels(block.values, block.offsets)
         variances = self._shape.priors.campaign.level / block.trust
@@ -250,6 +252,7 @@ class _Refit:
             fitted=fitted,
             variances=variances,
             rates=rates,
+            steady=steady,
         )
 
     def _fitted(self, jumps: int) -> Fitted:
@@ -353,6 +356,13 @@ class _Served:
         moved = np.concatenate(([levels.target_variance], levels.group_variances, levels.variances))
         low, *_, high = spread_places(self.shape).tolist()
         return Spreads.of(low, high, np.sqrt(self.variances[rows] + moved[rows, None]))
+
+
+def _steady(block: CampaignBlock, observed: Floats) -> Floats:
+    """See `CampaignHours`, (c, h)."""
+    counts = block.hours.expected(np.ones(len(block.log_odds)))
+    total = np.maximum(counts.sum(axis=1), np.finfo(float).tiny)
+    return np.asarray(counts * (observed.sum(axis=1) / total)[:, None])
 
 
 def spread_places(shape: Shape) -> Floats:

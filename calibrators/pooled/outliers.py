@@ -31,6 +31,7 @@ class CampaignHours(NamedTuple):
     fitted, variances : (c,), the campaign's own level that is in the expected, a log ratio that
         may have been fitted on these very hours, and its variance before that, >= 0.
     rates : (c,), the mean probability of its expected positives, in [0, 1).
+    steady : (c, h), the positives of a campaign's impressions at one rate, whatever their scores.
     """
 
     expected: Floats
@@ -41,6 +42,7 @@ class CampaignHours(NamedTuple):
     fitted: Floats
     variances: Floats
     rates: Floats
+    steady: Floats
 
     @classmethod
     def of(
@@ -52,14 +54,16 @@ class CampaignHours(NamedTuple):
         fitted: Floats | None = None,
         variances: Floats | None = None,
         rates: Floats | None = None,
+        steady: Floats | None = None,
     ) -> "CampaignHours":
         """Every hour counts and there was no jump; without groups there are none, without a level,
-        variance or rate it is 0."""
+        variance or rate it is 0, and the steady are the expected."""
         every = np.broadcast_to(1.0, expected.shape)
         rows = np.full(len(expected), -1) if groups is None else np.asarray(groups, np.int64)
         none = np.zeros(len(expected))
         own = (none if given is None else given for given in (fitted, variances, rates))
-        return cls(expected, observed, every, every, rows, *own)
+        columns = (*own, expected if steady is None else steady)
+        return cls(expected, observed, every, every, rows, *columns)
 
     def chosen(self, hours: slice) -> "CampaignHours":
         """The same in some of the hours."""
@@ -68,6 +72,7 @@ class CampaignHours(NamedTuple):
             observed=self.observed[:, hours],
             weights=self.weights[:, hours],
             begun=self.begun[:, hours],
+            steady=self.steady[:, hours],
         )
 
     @classmethod
@@ -173,10 +178,12 @@ _NORMAL_QUARTILE = 0.6745
 class PlatformHours(NamedTuple):
     """Expected and observed positives of all campaigns by hour, (k, h) each, for each of `SPANS`,
     no campaign with more than the cap in it: few large ones make no outage, and an attack on few
-    hides none. Additive over blocks of campaigns."""
+    hides none; and the steady and observed ones so. Additive over blocks of campaigns."""
 
     expected: Floats
     observed: Floats
+    steady: Floats
+    seen: Floats
 
     @classmethod
     def of(cls, blocks: Iterable[CampaignHours], peers: Peers = ALONE) -> Self:
@@ -185,14 +192,15 @@ class PlatformHours(NamedTuple):
 
 
 def _capped(block: CampaignHours) -> Floats:
-    """Expected and observed positives of a block as `PlatformHours` has them, (2, k, h)."""
+    """Positives of a block as `PlatformHours` has them, (4, k, h)."""
     found = []
-    for span in SPANS:
-        most = CAMPAIGN_CAP / span
-        share = most / np.maximum(block.expected, most)
-        observed = np.minimum(share * block.observed, COLLAPSE * CAMPAIGN_CAP)
-        found.append(((share * block.expected).sum(axis=0), observed.sum(axis=0)))
-    return np.array(found).swapaxes(0, 1)
+    for expected in (block.expected, block.steady):
+        shares = [most / np.maximum(expected, most) for most in CAMPAIGN_CAP / np.array(SPANS)]
+        found.append([(share * expected).sum(axis=0) for share in shares])
+        observed = (share * block.observed for share in shares)
+        most = COLLAPSE * CAMPAIGN_CAP
+        found.append([np.minimum(each, most).sum(axis=0) for each in observed])
+    return np.array(found)
 
 
 def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
@@ -203,13 +211,23 @@ def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
     absolute deviation of the log ratios of spans) and by more than chance (signed root of the
     Poisson deviance under -`CERTAINTY`); the span's hours below 1 / `COLLAPSE` are an outage. No
     taste changes that fast in all campaigns at once. What has lasted for half of the hours is the
-    median: it is believed. Hours at the end with too little traffic go with those before them.
+    median: it is believed. So is what has collapsed against the expected alone, not against the
+    steady: these impressions have their positives, and it is the scores that are others. Hours at
+    the end with too little traffic go with those before them.
     """
     out = np.zeros(platform.expected.shape[1], dtype=bool)
     for span, hourly, seen in zip(SPANS, platform.expected, platform.observed, strict=True):
         if span <= len(out):
             out |= _of_span(hourly, seen, span)
-    return _continued(out, platform.expected[0])
+    return _continued(out & _low(platform.steady[0], platform.seen[0]), platform.expected[0])
+
+
+def _low(usual: Floats, seen: Floats) -> NDArray[np.bool_]:
+    held = usual > 0
+    if not held.any():
+        return held
+    ratio = float(np.median(seen[held] / usual[held]))
+    return np.asarray(seen * COLLAPSE < ratio * usual)
 
 
 def _of_span(hourly: Floats, seen: Floats, span: int) -> NDArray[np.bool_]:

@@ -29,8 +29,8 @@ _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
 _FEWEST_BEYOND = 8.0
 """Impressions beyond the outermost knots."""
 
-_FLATTEST, _STEEPEST = 0.4, 2.5
-"""Slopes of a transport beyond its knots."""
+_FLATTEST, _STEEPEST, _LEVEL = 0.4, 2.5, 0.02
+"""Slopes of a transport beyond its knots, and up to which it is level there."""
 
 _EDGE = 1e-3
 """Share of all impressions in which a quantile passes from a frequent score to the next."""
@@ -127,7 +127,7 @@ class Transport:
         low = (self.after[steps] - self.after[0]) / (self.before[steps] - self.before[0])
         ends = self.after[-1] - self.after[-1 - steps], self.before[-1] - self.before[-1 - steps]
         slopes = np.array([low, ends[0] / ends[1]])
-        low, high = (slopes > 0) * slopes.clip(_FLATTEST, _STEEPEST)
+        low, high = (slopes > _LEVEL) * slopes.clip(_FLATTEST, _STEEPEST)
         return float(low), float(high)
 
 
@@ -266,7 +266,7 @@ class Transports:
         return {name: row for row, name in enumerate(self.campaigns)}
 
 
-_NEARLY_ALL, _OFTEN = 0.9, 0.005
+_NEARLY_ALL, _OFTEN = 0.5, 0.005
 
 
 def frequent_scores(history: History, first: int) -> Floats:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrators.pooled.change_points import hour_weights
+from calibrators.pooled.levels import levels_of_blocks
 from calibrators.pooled.outliers import CampaignHours, PlatformHours, outage_hours
 from tests.calibrators.pooled.fit_levels import fit_levels
 
@@ -101,6 +102,20 @@ def test_a_real_fall_is_followed(left):
     before = fit_levels(expected[:, :44], observed[:, :44], AGES[:44] - 4)
     assert not found.frozen
     assert found.target_shift - before.target_shift == pytest.approx(log(left), abs=0.25)
+
+
+def test_scores_that_rise_are_no_outage():
+    """The impressions have as many positives as before: another model scores them, whose curve the
+    positives of two hours do not know yet."""
+    expected, observed = platform(5, positives=600.0)
+    risen = expected * np.where(np.arange(HOURS) < HOURS - 2, 1.0, 7.0)
+    block = CampaignHours.of(risen, observed, steady=expected)
+    gone = CampaignHours.of(risen, observed * broken(HOURS - 2, HOURS), steady=expected)
+
+    assert out_of(risen, observed)[-2:].all()
+    assert not outage_hours(PlatformHours.of([block])).any()
+    assert outage_hours(PlatformHours.of([gone]))[-2:].all()
+    assert levels_of_blocks([block], AGES, 0).target_shift < -0.5
 
 
 def test_large_campaigns_alone_make_no_outage():

@@ -219,6 +219,19 @@ def test_a_transport_rises_and_finds_a_straight_line(seed, slope, level):
     assert np.abs(found.common(middle) - (level + slope * middle)).max() < 0.12
 
 
+def test_a_transport_to_clipped_scores_is_level_at_both_ends():
+    """Though the ends are known up to a thousandth only: no history comes to lie beside them."""
+    rng = np.random.default_rng(1)
+    old = rng.normal(-3, 1, 4000)
+    new = np.clip(old, -3.4, -2.6) + rng.uniform(0, 1e-3, 4000)
+    values, one, none = np.concatenate((old, new)), np.ones(4000), np.zeros(4000)
+    rows = np.zeros(8000, np.int64)
+    found = Transport.of(rows, values, np.append(one, none), np.append(none, one), 1, values)
+
+    assert found.common(np.array([-9.0, -4.0])) == pytest.approx([-3.4, -3.4], abs=2e-3)
+    assert found.common(np.array([-2.0, 9.0])) == pytest.approx([-2.6, -2.6], abs=2e-3)
+
+
 def test_without_scores_on_both_sides_nothing_moves():
     found = Transport.of(np.zeros(2, np.int64), np.array([-1.0, 0.0]), np.ones(2), np.zeros(2), 1)
     assert found(np.array([-3.0, 2.0]), np.zeros(2, np.int64)).tolist() == [-3.0, 2.0]

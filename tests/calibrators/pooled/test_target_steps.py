@@ -38,6 +38,14 @@ def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[in
     return found
 
 
+def test_the_score_below_a_step_has_none_of_it() -> None:
+    """Many impressions may have one score, which lies anywhere in the cell below."""
+    steps = Steps(np.array([2397]), np.array([2.0]))
+    border = float(steps.borders[0])
+
+    assert steps.at(np.array([border - 0.0005, border])).tolist() == [0.0, 2.0]
+
+
 def test_levels_are_of_what_is_served_where_the_truth_falls_behind_a_step() -> None:
     """Maps never fall, so that they are not the curve that was fitted; the sum is right still."""
     rng = np.random.default_rng(1)
