@@ -32,7 +32,7 @@ CELLS: Final = 4096
 """Cells of a segment, where there are few segments."""
 _MOST_CELLS: Final = 1 << 25
 """Cells of all segments together: 268 MB."""
-_SUMS: Final = 5
+_SUMS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class FieldCells:
         cells = np.searchsorted(self._edges, predictions.probabilities, side="right")
         p, weights = predictions.probabilities, predictions.weights
         expected, positives = predictions.expected, predictions.positives
-        terms = (np.ones(len(p)), weights, expected, positives, expected * (1.0 - p))
+        terms = (weights, expected, positives, expected * (1.0 - p))
         segments = {family: self.codes.codes(family, numbers, len(p)) for family in self._sums}
         self._make_room()
         for family, places in segments.items():
@@ -171,9 +171,9 @@ class FieldCells:
         """The sums of the segments of each family."""
         found = {}
         for family, sums in self._sums.items():
-            rows, weights, expected, positives, variance = sums.reshape(-1, _SUMS).T
+            weights, expected, positives, variance = sums.reshape(-1, _SUMS).T
             spreads = cell_spreads(self._differences[family].reshape(-1, CELLS >> self._joined))
-            found[family] = SegmentSums(rows, weights, expected, positives, variance, spreads)
+            found[family] = SegmentSums(weights, weights, expected, positives, variance, spreads)
         return found
 
     def _make_room(self) -> None:

@@ -67,7 +67,7 @@ def kuiper_chance(sigmas: ArrayLike) -> Floats:
 class SegmentSums:
     """Sums over the rows of the segments of one family, (k,) each.
 
-    samples : rows.
+    samples : rows, each as often as its weight repeats it.
     weights, expected, positives : of the weights, and of weight times probability and outcome.
     variance : of the positives, if the probabilities are right.
     spreads : highest less lowest running sum of outcome less probability, see the module.
@@ -284,6 +284,7 @@ class SortedRows:
     order : which rows they are.
     differences : weight times (outcome - probability).
     variance : of weight times outcome.
+    samples : as how many rows each counts.
     tied : the number of the row's probability; None where no two are taken together.
     """
 
@@ -291,6 +292,7 @@ class SortedRows:
     predictions: Predictions
     differences: Floats
     variance: Floats
+    samples: Floats
     tied: Integers | None
 
     @classmethod
@@ -303,10 +305,10 @@ class SortedRows:
         tied: Integers | None = None
         if together and not new.all():
             tied = np.concatenate((np.zeros(1, np.int64), np.cumsum(new, dtype=np.int64)))
-        variance = p * (1.0 - p) * w
+        variance, samples = p * (1.0 - p) * w, w
         if importance:
-            variance *= w
-        return cls(order, Predictions(p, y, w), (y - p) * w, variance, tied)
+            variance, samples = variance * w, np.ones(len(w))
+        return cls(order, Predictions(p, y, w), (y - p) * w, variance, samples, tied)
 
     def families(
         self, codes: FieldCodes, numbers: Mapping[str, NDArray[np.integer[Any]]]
@@ -322,11 +324,9 @@ class SortedRows:
 
     def _sums(self, segments: Integers, size: int) -> SegmentSums:
         rows = self.predictions
-        samples = np.bincount(segments, minlength=size).astype(np.float64)
-        plain = bool((rows.weights == 1.0).all())
         return SegmentSums(
-            samples,
-            samples if plain else sum_at(segments, rows.weights, size),
+            sum_at(segments, self.samples, size),
+            sum_at(segments, rows.weights, size),
             sum_at(segments, rows.expected, size),
             sum_at(segments, rows.positives, size),
             sum_at(segments, self.variance, size),

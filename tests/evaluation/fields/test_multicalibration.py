@@ -113,7 +113,7 @@ def worst_by_definition(p, y, w, fields, least):
             keys = list(zip(*(fields[name] for name in chosen), strict=True)) or [()] * len(p)
             for key in dict.fromkeys(keys):
                 rows = [i for i in range(len(p)) if keys[i] == key and w[i] > 0]
-                if len(rows) >= max(least, 1):
+                if sum(w[rows].tolist()) >= max(least, 1):
                     found.append(sigmas_by_definition(p[rows], y[rows], w[rows]))
     return (max(found) if found else np.nan), len(found)
 
@@ -164,6 +164,21 @@ def test_cells_come_near_to_rows():
     assert found.sigmas == pytest.approx(exact.sigmas, rel=0.02)
     assert found.worst[0].positives == exact.positives
     assert found.worst[0].samples == exact.samples
+
+
+def test_a_weight_counts_as_so_many_rows():
+    """Of a log of counts, too: which segments are looked at, how many rows they have."""
+    p, y, device = [0.1, 0.2, 0.1], [1.0, 0.0, 0.0], [*"aab"]
+    weights = [3, 20, 9]
+    counted = multicalibration(p, y, {"device": device}, sample_weight=weights)
+    rows = np.repeat(np.arange(3), weights)
+    p, y, device = (np.take(column, rows) for column in (p, y, device))
+    apart = multicalibration(p, y, {"device": device})
+
+    assert counted.segments == apart.segments == 2
+    assert [each.samples for each in counted.worst] == [23.0, 32.0]
+    assert [each.fields for each in counted.worst] == [each.fields for each in apart.worst]
+    assert counted.p_value_corrected == pytest.approx(apart.p_value_corrected)
 
 
 def test_nothing_and_certainty():
