@@ -341,6 +341,7 @@ class SortedRows:
         opens = np.concatenate((np.ones(1, bool), ordered[1:] != ordered[:-1]))
         starts = np.flatnonzero(opens)
         steps = self.differences[rows].copy()
+        wrong = np.logical_or.reduceat(steps != 0.0, starts)
         # Each segment begins by taking back what the one before it came to, so that one running
         # sum serves all, and none is rounded to the size of another.
         steps[starts[1:]] -= np.add.reduceat(steps, starts)[:-1]
@@ -351,5 +352,6 @@ class SortedRows:
             running[:-1][(tied[1:] == tied[:-1]) & ~opens[1:]] = 0.0
         highest = np.maximum(np.maximum.reduceat(running, starts), 0.0)
         lowest = np.minimum(np.minimum.reduceat(running, starts), 0.0)
-        spreads[ordered[starts]] = highest - lowest
+        # The rounding of the segments before it is no error of one without any.
+        spreads[ordered[starts]] = np.where(wrong, highest - lowest, 0.0)
         return spreads

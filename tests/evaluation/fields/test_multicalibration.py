@@ -193,6 +193,17 @@ def test_nothing_and_certainty():
     assert (right.sigmas, right.p_value) == (0.0, 1.0)
 
 
+def test_what_was_certain_and_right_is_not_wrong_by_the_rounding_of_others():
+    rng = np.random.default_rng(0)
+    p, device = rng.uniform(0.0, 0.05, 3_000), rng.integers(0, 4, 3_000)
+    p[device == 2] = 0.0
+    found = multicalibration(p, rng.random(3_000) < p, {"device": device})
+
+    by_device = {segment.fields.get("device"): segment.sigmas for segment in found.worst}
+    assert by_device["2"] == 0.0
+    assert np.isfinite(found.sigmas)
+
+
 def test_what_was_certain_and_wrong_is_looked_at():
     """However little it was to vary."""
     limits = SegmentLimits(variance=5.0)
