@@ -28,6 +28,7 @@ from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import column_or_1d
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError:
@@ -260,9 +261,9 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         if self.scale not in _SCALES:
             raise ValueError(f"scale = {self.scale!r}: must be one of {', '.join(_SCALES)}")
-        X, y = validate_data(self, X, y, dtype=self._dtype)
-        self.classes_, outcomes = _binary(y)
-        scores = _numbers("scores", X[:, self._place(self.score_column)])
+        X, y = self._checked(X, y=y)
+        self.classes_, outcomes = _binary(column_or_1d(y))
+        scores = _numbers("scores", self._column(X, self.score_column))
         inside = ((scores >= 0.0) & (scores <= 1.0)).all()
         found = "probability" if inside else "log_odds"
         self.scale_ = found if self.scale == "auto" else self.scale
@@ -279,7 +280,7 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> Floats:
         """Calibrated probabilities of both classes, (n, 2)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=self._dtype, reset=False)
+        X = self._checked(X, reset=False)
         campaigns = self._column(X, self.campaign_column)
         positive = self.calibration_.predict(self._probabilities(X), campaigns)
         return np.column_stack((1.0 - positive, positive))
@@ -289,10 +290,13 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         positive = self.predict_proba(X)[:, 1]
         return np.asarray(self.classes_[(positive > 0.5).astype(np.int64)])
 
-    @property
-    def _dtype(self) -> str | None:
-        """Campaigns and times may be no numbers: then scores are checked by themselves."""
-        return "numeric" if self.campaign_column is None and self.time_column is None else None
+    def _checked(self, X: Any, **how: Any) -> Any:
+        """The array, or the data frame itself where it has campaigns or times: numpy has no type
+        for numbers and times together, and what is read of a frame is checked by itself."""
+        numeric = self.campaign_column is None and self.time_column is None
+        whole = not numeric and hasattr(X, "columns")
+        dtype = "numeric" if numeric else None
+        return validate_data(self, X, dtype=dtype, skip_check_array=whole, **how)
 
     def _place(self, column: int | str) -> int:
         if not isinstance(column, str):
@@ -303,11 +307,16 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"column {column!r} is not in X, which has {known}")
         return names.index(column)
 
-    def _column(self, X: NDArray[Any], column: int | str | None) -> NDArray[Any] | None:
-        return None if column is None else X[:, self._place(column)]
+    def _column(self, X: Any, column: int | str | None) -> Any:
+        if column is None:
+            return None
+        place = self._place(column)
+        if isinstance(X, np.ndarray):
+            return X[:, place]
+        return X[getattr(X, "column_names", X.columns)[place]]
 
-    def _probabilities(self, X: NDArray[Any]) -> Floats:
-        scores = _numbers("scores", X[:, self._place(self.score_column)])
+    def _probabilities(self, X: Any) -> Floats:
+        scores = _numbers("scores", self._column(X, self.score_column))
         return expit(scores) if self.scale_ == "log_odds" else scores
 
     def __sklearn_tags__(self) -> Any:
@@ -331,5 +340,5 @@ def _binary(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
         )
     classes, places = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(f"y has one class only, {classes[0]!r}: it takes two")
+        raise ValueError(f"y takes two classes, and has one class or none: {classes.tolist()}")
     return classes, places.astype(np.float64)

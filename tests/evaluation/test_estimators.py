@@ -175,6 +175,32 @@ def test_the_estimator_reads_frames_and_is_the_fit(kind):
     assert log_loss(out_of_fold[:, 1], y) < log_loss(score, y)
 
 
+@pytest.mark.parametrize("kind", ["int64", "Int64", "string", "category"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+@pytest.mark.parametrize("polars", [False, True])
+def test_the_estimator_reads_moments_beside_campaigns_of_any_kind(kind, zone, polars):
+    """numpy has no type for both, nor have data frames for all of them together."""
+    frame = pd.DataFrame(columns())
+    codes = frame["campaign"].str[-2:].astype("int64")
+    moments = pd.to_datetime(frame["time"], unit="s", utc=True).dt.tz_convert(zone)
+    made = frame.assign(campaign=codes.astype(kind), time=moments)
+    made = pl.from_pandas(made) if polars else made
+    estimator = CampaignCalibrator("score", "campaign", "time").fit(made, frame["outcome"])
+
+    expected = fit(frame["score"], frame["outcome"], codes, frame["time"])
+    assert estimator.calibration_.to_bytes() == expected.to_bytes()
+    assert np.array_equal(
+        estimator.predict_proba(made)[:, 1], expected.predict(frame["score"], codes)
+    )
+
+
+def test_one_class_or_none_is_refused():
+    frame = pd.DataFrame({"score": [0.1], "campaign": ["a"]})
+    for rows, classes in ((0, r"\[\]"), (1, r"\[1\]")):
+        with pytest.raises(ValueError, match=f"one class or none: {classes}"):
+            CampaignCalibrator("score", "campaign").fit(frame[:rows], [1][:rows])
+
+
 def test_the_estimator_calibrates_a_stack_of_models():
     """What CalibratedClassifierCV does, by campaign: fitted on scores out of their folds."""
     rng = np.random.default_rng(3)
