@@ -15,7 +15,7 @@ from app.results.backtest import (
     references,
     warnings,
 )
-from app.results.formatting import HOW_TO_READ, shown
+from app.results.formatting import HOW_TO_READ, counted, shown
 from evaluation.comparison.significance import LOWER_IS_BETTER, Significance
 
 _FORMS: Final = {
@@ -48,16 +48,16 @@ def backtest_page(found: Backtested) -> Page:
 
 def delayed_page(found: Backtested) -> Page:
     """The page that `sirocco backtest --delayed --report` writes."""
-    return replace(backtest_page(found), subtitle=_subtitle(found, "clicks", "conversions"))
+    return replace(backtest_page(found), subtitle=_subtitle(found, "click", "conversion"))
 
 
-def _subtitle(found: Backtested, samples: str = "impressions", positives: str = "clicks") -> str:
+def _subtitle(found: Backtested, sample: str = "impression", positive: str = "click") -> str:
     card, events = found.cards[RAW], found.scored.events
     campaigns = len(set(events.rows.tolist()))
     hours = len(set(events.hours.tolist()))
     return (
-        f"{found.how}: {card['n']:,.0f} {samples}, {card['positives']:,.0f} {positives},"
-        f" {campaigns:,} {'campaign' if campaigns == 1 else 'campaigns'}, {hours:,} hours evaluated"
+        f"{found.how}: {counted(card['n'], sample)}, {counted(card['positives'], positive)},"
+        f" {counted(campaigns, 'campaign')}, {counted(hours, 'hour')} evaluated"
     )
 
 

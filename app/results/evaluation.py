@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import bdtrc
 
 from app.results.fields import field_conclusions, off_by
-from app.results.formatting import listed, shortened, shown
+from app.results.formatting import counted, listed, percent, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields.field_log import FieldMetrics
 from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
@@ -138,13 +138,10 @@ def conclusions(log: EvaluatedLog) -> list[str]:
 def summary(log: EvaluatedLog) -> str:
     """How large the log is."""
     n, positives = log.overall["n"], log.overall["positives"]
-    parts = [
-        f"{n:,.0f} impressions",
-        f"{positives:,.0f} positives ({shown(100.0 * positives / n, '.3g')} %)",
-    ]
-    for table, one in ((log.campaigns, "campaign"), (log.hours, "hour")):
-        if table is not None:
-            parts.append(f"{len(table):,} {one}{'' if len(table) == 1 else 's'}")
+    share = f"{shown(100.0 * positives / n, '.3g')} %"
+    parts = [counted(n, "impression"), f"{counted(positives, 'positive')} ({share})"]
+    tables = ((log.campaigns, "campaign"), (log.hours, "hour"))
+    parts += [counted(len(table), one) for table, one in tables if table is not None]
     return ", ".join(parts)
 
 
@@ -171,15 +168,11 @@ def _bins(log: EvaluatedLog) -> Iterator[str]:
         return
     if value > _BEYOND_FLOOR * floor:
         yield (
-            f"By score, they are off by {_percent(value)} in a typical fifth of the rows;"
-            f" chance explains {_percent(floor)}."
+            f"By score, they are off by {percent(value)} in a typical fifth of the rows;"
+            f" chance explains {percent(floor)}."
         )
     else:
-        yield f"By score, fifths of the rows show no more error than chance: {_percent(value)}."
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:,.0f} %"
+        yield f"By score, fifths of the rows show no more error than chance: {percent(value)}."
 
 
 def _information(log: EvaluatedLog) -> Iterator[str]:
@@ -187,7 +180,7 @@ def _information(log: EvaluatedLog) -> Iterator[str]:
     if rig < 0.0:
         yield f"Giving every row the mean rate would cost less: RIG {rig:.3f}."
     elif not math.isnan(rig):
-        yield f"The scores take away {_percent(rig)} of the uncertainty about outcomes (RIG)."
+        yield f"The scores take away {percent(rig)} of the uncertainty about outcomes (RIG)."
 
 
 def _slices(log: EvaluatedLog) -> Iterator[str]:

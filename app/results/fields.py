@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.results.formatting import records, shortened, shown
+from app.results.formatting import percent, records, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields import FieldSums, SegmentError
 from evaluation.fields.field_log import FieldMetrics
@@ -21,9 +21,11 @@ _LONGEST_NAME: Final = 40
 
 def off_by(ratio: float) -> str:
     """A PCOC in words, such as `14 % too few`."""
+    if np.isinf(ratio):
+        return "nothing came of what was predicted"
     if ratio >= 2.0:
-        return f"{ratio:.3g} times too many"
-    return f"{100.0 * abs(ratio - 1.0):.2g} % too {'many' if ratio > 1.0 else 'few'}"
+        return f"{format(ratio, '.3g' if ratio < 100.0 else ',.0f')} times too many"
+    return f"{percent(abs(ratio - 1.0))} too {'many' if ratio > 1.0 else 'few'}"
 
 
 def ratios_of_values(sums: FieldSums) -> dict[str, Floats]:
@@ -60,12 +62,8 @@ def field_conclusions(found: FieldMetrics) -> Iterator[str]:
             yield f"{beside}. No value of {field} is off by more than chance."
         else:
             name = shortened(worst.name, _LONGEST_NAME)
-            yield f"{beside}. {name} is off most: {_off(worst.pcoc)}."
+            yield f"{beside}. {name} is off most: {off_by(worst.pcoc)}."
     yield _segments(found)
-
-
-def _off(ratio: float) -> str:
-    return off_by(ratio) if np.isfinite(ratio) else "nothing came of what was predicted"
 
 
 def _segments(found: FieldMetrics) -> str:
@@ -100,7 +98,7 @@ FIELD_HEADINGS: Final = ("field", "values", "RCE", "by chance", "ECE", "by chanc
 def field_row(field: str, found: FieldMetrics) -> Sequence[str]:
     """A field and its numbers as text, under `FIELD_HEADINGS`."""
     errors = found.errors[field]
-    worst = ("-", "-") if errors.worst is None else (errors.worst.name, errors.worst.pcoc)
+    worst = ("-", np.nan) if errors.worst is None else (errors.worst.name, errors.worst.pcoc)
     return (
         field,
         f"{errors.values:,}",
@@ -108,8 +106,8 @@ def field_row(field: str, found: FieldMetrics) -> Sequence[str]:
         shown(errors.field_rce_floor, ".3f"),
         shown(errors.field_ece, ".5f"),
         shown(errors.field_ece_floor, ".5f"),
-        str(worst[0]),
-        worst[1] if isinstance(worst[1], str) else shown(worst[1], ".3f"),
+        worst[0],
+        shown(worst[1], ".3f"),
     )
 
 

@@ -31,6 +31,16 @@ def shown(value: float, form: str) -> str:
     return "-" if math.isnan(value) else "∞" if value > 0 else "-∞"
 
 
+def percent(share: float) -> str:
+    """A share in percent; no more than two digits count of what is below all."""
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:,.0f} %"
+
+
+def counted(number: float, one: str) -> str:
+    """How many there are of a thing, such as "1 hour" or "1,200 hours"."""
+    return f"{number:,.0f} {one}{'' if number == 1 else 's'}"
+
+
 _MOST_DECIMALS = 9
 _USUAL = 5
 

@@ -80,6 +80,22 @@ def test_a_model_that_is_off_in_level_only(tmp_path: Path, called: Sirocco) -> N
     assert "Neither ranks better beyond chance." in verdict
 
 
+def test_one_score_for_all_does_not_rank_better_without_a_word(
+    tmp_path: Path, called: Sirocco
+) -> None:
+    """csAUC pays a tie in full, so that of a constant is 1 where bids are equal."""
+    columns = impressions()
+    noise = np.random.default_rng(1).permutation(columns["score"])
+    a = write(tmp_path / "a.parquet", columns, score=noise, bid=np.ones(4_000))
+    b = write(tmp_path / "b.parquet", columns, score=np.full(4_000, 0.1), bid=np.ones(4_000))
+
+    found = answer(called, a, b, *QUICK)
+
+    assert found["rows"]["B"]["cs_auc"] == 1.0
+    assert found["differences"]["auc"]["better"] is None
+    assert "(csAUC, in money). csAUC pays pairs of one score x bid in full" in found["verdict"]
+
+
 def test_models_that_cannot_be_told_apart(tmp_path: Path, called: Sirocco) -> None:
     """It says how many more days it would take, roughly."""
     columns = impressions()

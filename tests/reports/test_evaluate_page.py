@@ -1,5 +1,7 @@
 """The page of `sirocco evaluate --report`."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,12 @@ def test_many_small_slices_of_right_scores_are_said_to_be_right(
     assert said <= 10
 
 
+def test_one_of_a_thing_is_not_said_to_be_several() -> None:
+    told = summary(SimpleNamespace(overall={"n": 1, "positives": 1}, campaigns=[0], hours=None))  # type: ignore[arg-type]
+
+    assert told == "1 impression, 1 positive (100 %), 1 campaign"
+
+
 def test_a_log_without_positives_is_said_to_have_none() -> None:
     none = log(rate=1e-9)
 
@@ -146,7 +154,14 @@ def test_a_log_without_positives_is_said_to_have_none() -> None:
 
 @pytest.mark.parametrize(
     ("ratio", "words"),
-    [(0.86, "14 % too few"), (1.138, "14 % too many"), (3.25, "3.25 times too many")],
+    [
+        (0.86, "14 % too few"),
+        (0.0003, "100 % too few"),
+        (1.138, "14 % too many"),
+        (1.998, "100 % too many"),
+        (3.25, "3.25 times too many"),
+        (12_345.6, "12,346 times too many"),
+    ],
 )
 def test_a_ratio_in_words(ratio: float, words: str) -> None:
     assert off_by(ratio) == words

@@ -44,7 +44,7 @@ from app.results.fields import (
     mean_line,
     segment_row,
 )
-from app.results.formatting import records, shortened, shown
+from app.results.formatting import counted, records, shortened, shown
 from evaluation.fields import SegmentLimits
 from evaluation.fields.field_log import FieldLog, FieldMetrics
 from evaluation.metrics.predictions import Predictions
@@ -169,10 +169,7 @@ def _precision(log: EvaluatedLog) -> dict[str, dict[str, float | None]]:
     cuts = {RAW: log.metrics.groupings[OVERALL]}
     cuts |= {name: table.metrics for name, table in tables.items() if table is not None}
     return {
-        name: {
-            "score_cells_per_octave": cut.cells_per_octave,
-            "auc_error_at_most": cut.auc_error,
-        }
+        name: {"score_cells_per_octave": cut.cells_per_octave, "auc_error_at_most": cut.auc_error}
         for name, cut in cuts.items()
     }
 
@@ -213,7 +210,8 @@ def _show_quantiles(log: EvaluatedLog) -> None:
             shown(row["log_loss_share"], ".0%"),
         )
     size = log.overall["n"] / len(rows)
-    _print(f"By score: {len(rows)} parts of about {size:,.0f} rows, lowest scores first", table)
+    parts, each = counted(len(rows), "part"), counted(round(size), "row")
+    _print(f"By score: {parts} of about {each}, lowest scores first", table)
 
 
 def _show_hours(hours: SliceTable, top: int) -> None:
@@ -358,14 +356,13 @@ class LogRun:
     def evaluated(self, metrics: LogMetrics) -> EvaluatedLog:
         """What has been measured, with the names of the slices."""
         present = self.reader.present
-        by = {name: self._values(metrics, name) for name in present.columns.by}
         campaign = present.campaign
         return EvaluatedLog(
             name=self._name,
             metrics=metrics,
             campaigns=None if campaign is None else self._values(metrics, campaign),
             hours=None if present.time is None else self._hours(metrics),
-            by=by,
+            by={name: self._values(metrics, name) for name in present.columns.by},
             campaign_numbers=("",) if campaign is None else self.reader.names(campaign),
             epoch_hours=sorted(self.reader.hours.hours),
             group=present.group,
