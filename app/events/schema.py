@@ -80,7 +80,7 @@ class Behaviour(_Event, tag="behaviour", frozen=True):
 
 
 class Conversion(_Event, tag="conversion", frozen=True):
-    """A click converted; `target` may be left out where there is only one delayed target."""
+    """A click converted; without `target`, for the first delayed target."""
 
     click_id: str
     occurred_at: Time
