@@ -25,6 +25,15 @@ def whole_file(path: Path, exit_code: int = BAD_INPUT) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
+def check_new(path: Path, what: str, *, force: bool) -> None:
+    """A `CommandError`, before any work is done, when no file can be at `path`, or one is there and
+    not to go."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise CommandError(f"{path}: {what} is a file in a folder that is there")
+    if path.exists() and not force:
+        raise CommandError(f"{path}: {what} is there already; --force replaces it")
+
+
 def write_durably(path: Path, pieces: Iterable[bytes]) -> None:
     """Replace the file in one step; on return it outlives a crash of the machine. Only its owner
     can read it. Raises OSError, and leaves nothing behind, where it cannot be written."""

@@ -16,7 +16,7 @@ from app.datasets.parts import Where
 from app.datasets.reading import LogReader
 from app.datasets.tables import BadRows, LogColumn, LogRows, require_once
 from app.errors import FAILED, CommandError
-from app.whole_files import whole_file
+from app.whole_files import check_new, whole_file
 from calibrators.samples import Floats
 from evaluation.auction import BadRow, DrawnSearchLog, SearchLog, SearchPlatform, SlotLayout
 
@@ -174,10 +174,7 @@ def check_writable(path: Path, *, force: bool) -> None:
     """A `CommandError` when no log can be written at `path`, or one is there and not to go."""
     if path.suffix.lower() not in _WRITERS:
         raise CommandError(f"{path}: --write makes a {' or a '.join(_WRITERS)}")
-    if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
-    if path.exists() and not force:
-        raise CommandError(f"{path}: --write is there already; --force replaces it")
+    check_new(path, "--write", force=force)
 
 
 def write_log(drawn: DrawnSearchLog, path: Path) -> int:

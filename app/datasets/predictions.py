@@ -12,8 +12,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from app.datasets.reading import require_parquet
-from app.errors import CommandError
-from app.whole_files import whole_file
+from app.whole_files import check_new, whole_file
 from calibrators.samples import Floats, Integers
 
 SCHEMA = pa.schema(
@@ -29,10 +28,7 @@ _GROUP_ROWS = 1 << 20
 def check_output(path: Path, *, force: bool) -> None:
     """A `CommandError`, before any work is done, when the file cannot be written or is there."""
     require_parquet(path, "--output")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise CommandError(f"{path}: --output is a file in a folder that is there")
-    if path.exists() and not force:
-        raise CommandError(f"{path}: --output is there already; --force replaces it")
+    check_new(path, "--output", force=force)
 
 
 class PredictionFile:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from app.errors import FAILED, CommandError, typed_command
 from app.reports.drawing import Value, series_style
 from app.results.formatting import clean
-from app.whole_files import whole_file
+from app.whole_files import check_new, whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -93,10 +93,7 @@ def check_report(path: Path | None) -> None:
         return
     if path.suffix.lower() != ".html":
         raise CommandError(f"{path}: a report's name ends in .html")
-    if path.is_dir():
-        raise CommandError(f"{path}: is a folder")
-    if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
+    check_new(path, "--report", force=True)
     for module in _NEEDED:
         if find_spec(module) is None:
             raise CommandError(f"reports need {module}: pip install 'sirocco[pictures]'")

@@ -15,6 +15,7 @@ from app.reports.page import Chart
 from app.results.backtest import RAW, ScoredEvents
 from app.results.evaluation import EvaluatedLog
 from app.results.formatting import shortened
+from app.whole_files import check_new
 from calibrators.samples import Floats, Integers, sum_at
 from evaluation import (
     ClickStream,
@@ -45,8 +46,7 @@ def check_picture(path: Path | None) -> None:
         return
     if path.suffix.lower() not in FORMATS:
         raise CommandError(f"{path}: a picture's name ends in {', '.join(FORMATS)}")
-    if not path.absolute().parent.is_dir():
-        raise CommandError(f"{path}: there is no folder {path.absolute().parent}")
+    check_new(path, "--picture", force=True)
     new_figure(1)
 
 

@@ -269,7 +269,10 @@ def test_a_report_of_one_model_has_no_changes(tmp_path: Path, called: Sirocco) -
         (("log.csv", "--demo"), "give a log of auctions, or --demo for a synthetic one"),
         (("log.csv", "--write", "x.csv"), "--write goes with --demo only"),
         (("--demo", "--write", "x.json"), "x.json: --write makes a .parquet or a .csv"),
-        (("--demo", "--write", "no/x.csv"), "no/x.csv: there is no folder"),
+        (
+            ("--demo", "--write", "no/x.csv"),
+            "no/x.csv: --write is a file in a folder that is there",
+        ),
         (("log.csv", "--curve", "em"), "--curve 'em': must be one of mle, naive"),
         (("log.csv", "--sweep", "--alphas", "1,x"), "--alphas '1,x': give numbers from 0 up"),
         (("log.csv", "--sweep", "--loads", "-1"), "--loads '-1': give numbers from 0 up"),
@@ -292,13 +295,13 @@ def test_bad_options_are_one_sentence(
 
 
 def test_a_log_that_cannot_be_saved_is_an_error(tmp_path: Path, called: Sirocco) -> None:
-    """A folder stands where the file would go."""
+    """A folder stands where the file would go, which no force replaces."""
     (tmp_path / "x.csv").mkdir()
 
     run = called("auction", "--demo", "--pages", "1000", "--write", "x.csv", "--force")
 
-    assert run.returncode == 1
-    assert run.stderr.startswith("sirocco: x.csv: ")
+    assert run.returncode == 2
+    assert run.stderr.startswith("sirocco: x.csv: --write is a file")
 
 
 def test_help_teaches_the_columns(called: Sirocco) -> None:

@@ -20,7 +20,10 @@ def test_a_folder_that_goes_away_is_an_error_of_one_sentence(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("picture.bmp", "ends in .png, .svg, .pdf"), ("nowhere/picture.png", "there is no folder")],
+    [
+        ("picture.bmp", "ends in .png, .svg, .pdf"),
+        ("nowhere/picture.png", "is a file in a folder that is there"),
+    ],
 )
 def test_a_picture_that_cannot_be_saved_is_refused_before_the_work(
     tmp_path: Path, name: str, expected: str
