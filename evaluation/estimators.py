@@ -335,9 +335,8 @@ def _binary(y: NDArray[Any]) -> tuple[NDArray[Any], Floats]:
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y", raise_unknown=True)
     if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}."
-        )
+        rule = "Only binary classification is supported. The type of the target is"
+        raise ValueError(f"{rule} {kind}.")
     classes, places = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"y takes two classes, and has one class or none: {classes.tolist()}")

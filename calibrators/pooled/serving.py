@@ -134,6 +134,8 @@ def monotone_rows(table: Floats, weights: Floats) -> Floats:
 
 def _max_min(table: Floats, weights: Floats) -> Floats:
     size = table.shape[1]
+    # Of less than that, running sums keep no digits, and their differences may be 0 over 0.
+    weights = np.maximum(weights, 1e-12 * weights.max(axis=1, keepdims=True))
     mass = np.pad(np.cumsum(weights, axis=1), ((0, 0), (1, 0)))
     sums = np.pad(np.cumsum(weights * table, axis=1), ((0, 0), (1, 0)))
     fitted = np.full(table.shape, -np.inf)

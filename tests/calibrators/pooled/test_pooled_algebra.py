@@ -189,3 +189,16 @@ def test_falling_rows_become_their_isotonic_regression(size: int, seed: int) -> 
         assert fitted == pytest.approx(isotonic_regression(row, weights=weight).x, abs=1e-9)
         assert (np.diff(fitted) >= 0).all()
     assert np.array_equal(found[-1], rows[-1])
+
+
+@pytest.mark.parametrize("most", [1e3, 1e9, 1e15])
+def test_falling_rows_whose_weights_are_very_unequal_do_so_too(most: float) -> None:
+    """As of knots without traffic beside those of ten million million impressions."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 12))
+    weights = np.where(rng.random((200, 12)) < 0.5, 1e-6, most)
+
+    found = monotone_rows(rows, weights)
+
+    for row, weight, fitted in zip(rows, weights, found, strict=True):
+        assert fitted == pytest.approx(isotonic_regression(row, weights=weight).x, abs=0.01)
