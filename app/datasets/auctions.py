@@ -11,6 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from numpy.typing import NDArray
 
+from app.datasets.impressions import BID_RULE, LARGEST_BID
 from app.datasets.options import Reading
 from app.datasets.parts import Where
 from app.datasets.reading import LogReader
@@ -91,10 +92,6 @@ def clicks(column: LogColumn, shown: NDArray[np.bool_]) -> NDArray[np.float64]:
     return column.where_known(lambda k: k.truths().whole(0, 1, _NOT_SHOWN), 0.0, nan=False)
 
 
-_BID = "a bid is a number from 0 up"
-_LARGEST_BID = float(np.finfo(np.float64).max)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class AuctionLog:
     """A log, and the scores of its rows by model, (n,) each in the order of the file.
@@ -135,7 +132,7 @@ def _log(rows: LogRows, columns: AuctionColumns, layout: SlotLayout) -> SearchLo
         "ads": rows.column(columns.ad).codes(_EMPTY)[1],
         "positions": position,
         "clicks": clicks(rows.column(columns.clicked), position > 0),
-        "bids": rows.column(columns.bid).within(0, _LARGEST_BID, _BID),
+        "bids": rows.column(columns.bid).within(0, LARGEST_BID, BID_RULE),
     }
     try:
         return SearchLog.of(**arrays, layout=layout)

@@ -31,8 +31,9 @@ from evaluation.backtest.event_table import EventCells
 
 OUTCOME_RULE = "an outcome must be a number in [0, 1]"
 CAMPAIGN_RULE = "a campaign must have a name"
-BID_RULE = "a bid is a number from 0 up"
-LARGEST_BID = float(np.finfo(np.float64).max)
+BID_RULE = "a bid is a number from 0 to 1e280"
+LARGEST_BID = 1e280
+"""Sums of such bids, and of their products with weights, are numbers still."""
 _WEIGHT_RULE = "a weight is a number from 0 to 1e12"
 _COUNT_RULE = "a count is a whole number from 0 to 1e12"
 _CLICKS_RULE = "clicks are a whole number from 0 up, and no more than the impressions"

@@ -89,6 +89,10 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600,a,0.5,-1,2\n", "log.csv, row 2: outcome = -1.0; an outcome"),
         (f"{HEAD}{ROW}1767225600,a,0.5,maybe,2\n", "log.csv, row 2: outcome = 'maybe'; an outcome"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
+        (
+            f"{HEAD}{ROW}1767225600,a,0.5,1,1e300\n",
+            "log.csv, row 2: bid = 1e+300; a bid is a number",
+        ),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
         (

@@ -32,7 +32,7 @@ def error_of(path: Path) -> str:
         ("1767225600,a,0.5,2,2", "outcome = 2.0; an outcome must be a number in [0, 1]"),
         ("1767225600,a,0.5,yes,2", "outcome = 'yes'; an outcome must be a number in [0, 1]"),
         ("1767225600,,0.5,1,2", "campaign = ''; a campaign must have a name"),
-        ("1767225600,a,0.5,1,-2", "bid = -2.0; a bid is a number from 0 up"),
+        ("1767225600,a,0.5,1,-2", "bid = -2.0; a bid is a number from 0 to 1e280"),
         ("noon,a,0.5,1,2", f"time = 'noon'; {TIME_RULE}"),
         ("253370764800,a,0.5,1,2", f"time = '253370764800'; {YEAR_RULE}"),
         ("1999-12-31T23:59:59Z,a,0.5,1,2", f"time = '1999-12-31T23:59:59Z'; {YEAR_RULE}"),
