@@ -270,6 +270,8 @@ class LogColumn:
 
     def scores(self) -> NDArray[np.float64]:
         """Every value as a probability, (n,)."""
+        if pa.types.is_boolean(self.values.type):
+            self.refuse_where(np.ones(len(self.values), np.bool_), _SCORE_RULE)
         if self.rows.reading.percent:
             return self.within(0, 100, _PERCENT_RULE) / 100
         numbers = self.numbers(_SCORE_RULE)

@@ -107,6 +107,20 @@ def test_a_broken_text_file_is_one_line(
     assert expected in refused(text(tmp_path, content))
 
 
+@pytest.mark.parametrize("percent", [(), ("--percent",)])
+def test_truth_values_are_no_scores(
+    tmp_path: Path, refused: Callable[..., str], percent: tuple[str, ...]
+) -> None:
+    """Whoever names the column of the outcome would see a perfect model."""
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"score": true, "outcome": true}\n{"score": false, "outcome": false}\n')
+    table = write(tmp_path / "log.parquet", {"score": [True, False], "outcome": [True, False]})
+
+    told = "row 1: score = True; a score must be a number in [0, 1]"
+    assert refused(log, *percent) == f"sirocco: log.jsonl, {told}"
+    assert refused(table, *percent) == f"sirocco: log.parquet, {told}"
+
+
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_the_columns_that_exist_are_listed(
     tmp_path: Path, refused: Callable[..., str], name: str
