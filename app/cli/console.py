@@ -32,8 +32,8 @@ class _Output(Console):
 
 
 def results() -> Console:
-    """The console of tables and answers."""
-    return _Output(highlight=False)
+    """The console of tables and answers; a file, or a pipe, is as wide as any of them."""
+    return _Output(highlight=False, width=None if sys.stdout.isatty() else 1_000)
 
 
 def messages() -> Console:

@@ -43,6 +43,15 @@ def test_a_table_fits_a_terminal_of_80_columns(
     assert "…" not in "".join(lines)
 
 
+def test_a_table_in_a_file_or_a_pipe_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """It has no width, and nobody can make it wider."""
+    name = "a method with a name that leaves no room for numbers in a line of 80"
+    show_scorecards({name: card(n=98_765_432)}, "log")
+
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if name in line)
+    assert "98,765,432" in line
+
+
 def test_a_table_shows_the_undefined_and_the_infinite(capsys: pytest.CaptureFixture[str]) -> None:
     show_scorecards({"raw": card(auc=math.nan, gc_3=math.inf)}, "log")
 
