@@ -180,10 +180,10 @@ class ArmLog:
 
 def _encode(column: str, keys: Campaigns) -> tuple[list[Hashable], Integers]:
     names, codes = encode_campaigns(keys)
-    for code, name in enumerate(names):
-        if name is None or name != name:
-            row = int(np.argmax(codes == code))
-            raise ValueError(f"{column}[{row}] = {name}: every value must be a name or a number")
+    if None in names:
+        row = int(np.argmax(codes == names.index(None)))
+        given = list(keys)[row]
+        raise ValueError(f"{column}[{row}] = {given}: every value must be a name or a number")
     return names, codes.astype(np.int64, copy=False)
 
 

@@ -37,7 +37,7 @@ class ValueColumn:
         """The field of any hashable values, (n,); integers in an array are the fastest."""
         if isinstance(values, ValueColumn):
             return values
-        keys, codes = encode_campaigns(_keyed(values))
+        keys, codes = encode_campaigns(values)
         named = [MISSING if key in (None, "") else str(key) for key in keys]
         place = {name: number for number, name in enumerate(dict.fromkeys(named))}
         return cls(tuple(place), np.array([place[name] for name in named], np.int64)[codes])
@@ -46,14 +46,6 @@ class ValueColumn:
     def counts(self) -> Integers:
         """Rows of each value, (names,)."""
         return np.bincount(self.numbers, minlength=len(self.names))
-
-
-def _keyed(values: FieldValues) -> FieldValues:
-    """NaN is unequal to itself, and would be a value for each row."""
-    if isinstance(values, np.ndarray) and values.dtype.kind in "iub":
-        return values
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    return [None if value != value else value for value in listed]
 
 
 def check_fields(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import auc, gauc, grouped_auc
+from evaluation import auc, gauc, grouped_auc, grouped_cal_n
 from evaluation.metrics.auc import GroupedAuc
 from tests.evaluation.predictions_of_kind import predictions
 
@@ -152,3 +152,21 @@ def test_as_many_groups_as_a_short_number_can_name():
     groups = np.repeat(np.arange(128, dtype=np.int8), 2)
 
     assert grouped_auc(np.tile([0.1, 0.2], 128), np.tile([0, 1], 128), groups).groups_kept == 128
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [None, None, None, 1.0, 1.0],
+        [float("nan"), float("nan"), float("nan"), 1.0, 1.0],
+        np.array([np.nan, np.nan, np.nan, 1.0, 1.0]),
+        np.array([np.nan, None, float("nan"), 1.0, 1.0], object),
+    ],
+)
+def test_rows_without_a_group_are_one_group(groups):
+    """NaN is unequal to itself, and may be one object or several."""
+    p, y = [0.1, 0.2, 0.3, 0.4, 0.5], [0, 1, 0, 0, 1]
+
+    assert grouped_auc(p, y, groups).per_group == {None: 0.5, 1.0: 1.0}
+    per_campaign = grouped_cal_n(p, y, groups, n=1, min_positives=1).per_campaign
+    assert per_campaign == pytest.approx({None: 2 / 3, 1.0: 1 / 9})
