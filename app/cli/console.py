@@ -1,5 +1,6 @@
 """Where a command writes: results to stdout, progress, notes and errors to stderr."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,8 +33,9 @@ class _Output(Console):
 
 
 def results() -> Console:
-    """The console of tables and answers; a file, or a pipe, is as wide as any of them."""
-    return _Output(highlight=False, width=None if sys.stdout.isatty() else 1_000)
+    """The console of tables and answers; a file, or a pipe, is as wide as any unless COLUMNS is."""
+    narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return _Output(highlight=False, width=None if narrow else 1_000)
 
 
 def messages() -> Console:

@@ -275,8 +275,7 @@ def _ranking(found: ModelComparison) -> list[str]:
             value, other = (found.metrics[side][metric] for side in (better, _OTHER[better]))
             said[better].append(f"{value:.4f} against {other:.4f} ({name})")
     sentences = [f"{side} ranks better: {', '.join(said[side])}." for side in said if said[side]]
-    in_money = found.better("cs_auc") if "cs_auc" in found.differences else None
-    if in_money not in (None, found.better("auc")):
+    if any(each and each[0].endswith("(csAUC, in money)") for each in said.values()):
         sentences.append("csAUC pays pairs of one score x bid in full: of few scores, trust AUC.")
     return sentences or ["Neither ranks better beyond chance."]
 

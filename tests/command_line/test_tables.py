@@ -43,8 +43,11 @@ def test_a_table_fits_a_terminal_of_80_columns(
     assert "…" not in "".join(lines)
 
 
-def test_a_table_in_a_file_or_a_pipe_is_not_cut(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_in_a_file_or_a_pipe_is_not_cut(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It has no width, and nobody can make it wider."""
+    monkeypatch.delenv("COLUMNS", raising=False)
     name = "a method with a name that leaves no room for numbers in a line of 80"
     show_scorecards({name: card(n=98_765_432)}, "log")
 
