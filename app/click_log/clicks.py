@@ -89,8 +89,6 @@ class LoggedClicks:
     probabilities : (n,) what the atlas in force gave when each was closed; nan if nothing did.
     final : the conversions that are written into the clicks' own rows.
     total : clicks that the log holds; more than n where a sample was asked for.
-    repeats : rows that were left out because another says the same.
-    conflicts : rows that were left out because their click id belongs to another campaign.
     fields : the fields that any of them has.
     buckets : (n,) the bucket of each one's unit, -1 where none is known.
     """
@@ -100,8 +98,6 @@ class LoggedClicks:
     probabilities: Floats
     final: LoggedConversions
     total: int
-    repeats: int
-    conflicts: int
     fields: FieldColumns = field(default_factory=dict)
     buckets: Integers = field(default_factory=lambda: np.empty(0, np.int64))
 
@@ -114,16 +110,7 @@ class LoggedClicks:
         return np.asarray(found.to_numpy(), np.int32)
 
     @classmethod
-    def of(
-        cls,
-        table: Any,
-        target: str,
-        final: LoggedConversions,
-        *,
-        total: int,
-        repeats: int,
-        conflicts: int,
-    ) -> Self:
+    def of(cls, table: Any, target: str, final: LoggedConversions, total: int) -> Self:
         """The arrays of a table with one row per click in reading order."""
         campaign = _categories(table[CAMPAIGN])
         clicks = Clicks(
@@ -135,7 +122,7 @@ class LoggedClicks:
         )
         probabilities = _numbers(table[PROBABILITY + target])
         more = (_fields(table), _buckets(table))
-        return cls(clicks, table[CLICK_ID], probabilities, final, total, repeats, conflicts, *more)
+        return cls(clicks, table[CLICK_ID], probabilities, final, total, *more)
 
 
 def _features(table: Any) -> Features:

@@ -98,7 +98,7 @@ def merged(contents: Contents) -> Any:
     """The partition's rows in reading order, each click or conversion once."""
     table = stacked(contents.tables)
     if contents.parts[0].partition.dataset == CLICKS:
-        return distinct_clicks(table).table
+        return distinct_clicks(table)[0]
     return distinct_conversions(table)
 
 

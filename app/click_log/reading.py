@@ -5,7 +5,6 @@ many.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,34 +41,20 @@ from app.click_log.store import Contents
 from calibrators.samples import Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DistinctClicks:
-    """Rows of different clicks by (clicked_at, click_id), the hash of each, and what was left out.
-
-    `repeats` are rows that say again what another says, `conflicts` rows whose click id belongs
-    to another campaign.
-    """
-
-    table: Any
-    hashes: Hashes
-    repeats: int
-    conflicts: int
-
-
-def distinct_clicks(table: Any, seed: int = 0) -> DistinctClicks:
-    """The first row of each click: the earliest; of equally early ones that in the first part."""
+def distinct_clicks(table: Any, seed: int = 0) -> tuple[Any, Hashes]:
+    """The first row of each click, by (clicked_at, click_id), and the hash of each: the earliest;
+    of equally early ones that in the first part."""
     table = in_order(table, CLICKED_AT, CLICK_ID)
     return first_rows(table, hash_ids(table[CLICK_ID], seed))
 
 
-def first_rows(table: Any, hashes: Hashes) -> DistinctClicks:
+def first_rows(table: Any, hashes: Hashes) -> tuple[Any, Hashes]:
     """The first row of each click of a table in reading order, given the hashes of its ids."""
     suspects = _suspects(hashes)
     if not len(suspects):
-        return DistinctClicks(table, hashes, 0, 0)
-    repeats, conflicts = _further(table, suspects)
-    kept = np.delete(np.arange(len(table)), repeats + conflicts)
-    return DistinctClicks(table.take(kept), hashes[kept], len(repeats), len(conflicts))
+        return table, hashes
+    kept = np.delete(np.arange(len(table)), _further(table, suspects))
+    return table.take(kept), hashes[kept]
 
 
 def distinct_conversions(table: Any) -> Any:
@@ -114,20 +99,17 @@ def _suspects(hashes: Hashes) -> NDArray[np.intp]:
     return np.flatnonzero(np.isin(hashes, twice)) if len(twice) else np.empty(0, np.intp)
 
 
-def _further(table: Any, suspects: NDArray[np.intp]) -> tuple[list[int], list[int]]:
-    """Of the suspects, the rows of a click that stands before: of its campaign, of another."""
-    rows = table.select([CLICK_ID, CAMPAIGN]).take(suspects)
-    ids, campaigns = (column.to_pylist() for column in rows.columns)
-    first: dict[str, str] = {}
-    repeats, conflicts = [], []
-    for row, click_id, campaign in zip(suspects.tolist(), ids, campaigns, strict=True):
-        if click_id not in first:
-            first[click_id] = campaign
-        elif first[click_id] == campaign:
-            repeats.append(row)
-        else:
-            conflicts.append(row)
-    return repeats, conflicts
+def _further(table: Any, suspects: NDArray[np.intp]) -> list[int]:
+    """Of the suspects, the rows of a click that stands before, of whatever campaign."""
+    seen: set[str] = set()
+    further = []
+    for row, click_id in zip(
+        suspects.tolist(), table[CLICK_ID].take(suspects).to_pylist(), strict=True
+    ):
+        if click_id in seen:
+            further.append(row)
+        seen.add(click_id)
+    return further
 
 
 _SLACK = 1.25
@@ -208,25 +190,15 @@ def read_clicks(
 ) -> LoggedClicks:
     """The clicks with a score for the target and clicked_at in [first, behind), by hour."""
     empty = _no_clicks(target)
-    repeats = conflicts = 0
     final = []
     for tables in _hours(store, CLICKS, first, behind, _wanted_of_clicks(target)):
-        hour = distinct_clicks(
-            _scored(stacked([empty, *tables]), target, first, behind), sample.seed
-        )
-        sample.add(hour.table, hour.hashes)
+        scored = _scored(stacked([empty, *tables]), target, first, behind)
+        sample.add(*distinct_clicks(scored, sample.seed))
         final += [sampled(final_conversions(table, target), sample) for table in tables]
-        repeats, conflicts = repeats + hour.repeats, conflicts + hour.conflicts
     kept, hashes = sample.rows()
-    clicks = first_rows(stacked([empty, *kept]), hashes)
-    return LoggedClicks.of(
-        clicks.table,
-        target,
-        LoggedConversions.of([sampled(table, sample) for table in final]),
-        total=sample.total,
-        repeats=repeats + clicks.repeats,
-        conflicts=conflicts + clicks.conflicts,
-    )
+    clicks, _ = first_rows(stacked([empty, *kept]), hashes)
+    conversions = LoggedConversions.of([sampled(table, sample) for table in final])
+    return LoggedClicks.of(clicks, target, conversions, sample.total)
 
 
 def read_conversions(

@@ -194,7 +194,7 @@ def made_clicks(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     target, post_click = task.settings["target"], task.settings["post_click"]
     nothing = pa.schema([*CLICK_COLUMNS.items(), (SCORE + target, pa.float64())]).empty_table()
     events = _events_of(task)
-    clicks = distinct_clicks(stacked([nothing, *events.clicks(task.urls[CLICKS])])).table
+    clicks, _ = distinct_clicks(stacked([nothing, *events.clicks(task.urls[CLICKS])]))
     behaviours = events.until(post_click).behaviours(task.urls[_BEHAVIOURS])
     for name, column in value_columns(BEHAVIOUR, _sums(clicks, behaviours, post_click)).items():
         clicks = clicks.append_column(name, column)
