@@ -10,8 +10,6 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import TextIOBase
@@ -36,16 +34,6 @@ _log = logging.getLogger(_OURS)
 def set_log_fields(**fields: Any) -> None:
     """From now on every record of this task or thread has these fields, too."""
     _known.set(MappingProxyType({**_known.get(), **fields}))
-
-
-@contextmanager
-def log_fields(**fields: Any) -> Iterator[None]:
-    """Inside, every record of this task or thread has these fields, too."""
-    token = _known.set(MappingProxyType({**_known.get(), **fields}))
-    try:
-        yield
-    finally:
-        _known.reset(token)
 
 
 class JsonLines(logging.Formatter):

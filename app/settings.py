@@ -170,8 +170,6 @@ _log = logging.getLogger(__name__)
 class BadConfiguration(ValueError):
     """The environment breaks rules of the settings; the text names every one, a line each."""
 
-    exit_code = 2
-
 
 class Settings(BaseSettings):
     """Read from `SIROCCO_*` variables; immutable. Use `load_settings` for readable errors."""

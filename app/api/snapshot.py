@@ -83,10 +83,6 @@ class Snapshot:
         """Whether the store had lost its versions, and this one was put back."""
         return "restored_at" in self.report
 
-    def age(self, now: float) -> float | None:
-        """Seconds since this version was published; None before the first."""
-        return None if self.published_at is None else max(0.0, now - self.published_at)
-
     def report_of(self, target: str) -> Mapping[str, Any]:
         """What the refit reported about the target; empty if it reported nothing."""
         found: Mapping[str, Any] = self.report.get("targets", {}).get(target, {})

@@ -329,11 +329,6 @@ def waiting(shard: int) -> str:
     return WAITING % shard
 
 
-def clicked(shard: int, hour: int) -> str:
-    """Key of the ids of an hour's clicks, open or closed."""
-    return f"{CLICKED % shard}{hour}"
-
-
 _HEAD = re.compile(r"2:([0-9a-f]{8}):")
 
 

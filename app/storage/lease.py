@@ -46,7 +46,6 @@ class Lease:
     """The right to be the only one, for ttl seconds from each acquire or renew."""
 
     def __init__(self, client: redis.Redis, name: str, holder: str, ttl: float) -> None:
-        self._client = client
         self._name = name
         self._holder = holder
         self._ttl_milliseconds = max(1, round(ttl * 1000))

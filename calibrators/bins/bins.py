@@ -336,11 +336,6 @@ class WeightedSamples:
         """Sum of the weights."""
         return float(self.weights.sum())
 
-    @property
-    def total_positives(self) -> float:
-        """Sum of the positives."""
-        return float(self.positives.sum())
-
 
 def _are_plain(samples: Samples) -> bool:
     """Whether all outcomes are 0 or 1 and all weights 1: then sums are counts, in any order."""

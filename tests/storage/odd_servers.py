@@ -30,7 +30,7 @@ def server(*options: object) -> Iterator[tuple[redis.Redis, int]]:
         command += ["--save", "", "--repl-diskless-sync-delay", 0, *options]
         with Popen(list(map(str, command)), stdout=DEVNULL) as process:
             try:
-                while not answers(socket_url(socket)):
+                while standing(socket_url(socket)) is not Standing.READY:
                     assert process.poll() is None
                 with open_redis(socket_url(socket)) as client:
                     yield client, port
