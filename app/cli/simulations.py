@@ -11,7 +11,6 @@ import typer
 from app.cli import options
 from app.cli.console import note, progress
 from app.errors import Advance, CommandError
-from app.whole_files import check_new
 
 if TYPE_CHECKING:
     from evaluation import ClickPlatform, ClickStream, Platform
@@ -338,7 +337,6 @@ class SimulateOptions:
     )
     drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0, max=10)
     fields: options.SyntheticFields = None
-    force: bool = options.option(False, "Replace a file that is there.")
 
 
 @options.grouped
@@ -364,7 +362,6 @@ def simulate(path: _Log, given: SimulateOptions) -> None:
     """
     from evaluation import ClickPlatform, Platform
 
-    check_new(path, "the log", force=given.force)
     drawn: Any = {"seed": given.seed, "drift": given.drift}
     if given.impressions is None:
         if given.fields:

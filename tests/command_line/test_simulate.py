@@ -45,22 +45,6 @@ def test_a_log_that_cannot_be_written_is_one_sentence(called: Sirocco) -> None:
     assert run.stderr.strip().startswith("sirocco: nowhere/clicks.parquet: ")
 
 
-@pytest.mark.parametrize("options", [SMALL, ("--impressions", 20, "--days", 1)])
-def test_a_log_that_is_there_is_replaced_only_by_force(
-    tmp_path: Path, called: Sirocco, options: tuple[object, ...]
-) -> None:
-    log = tmp_path / "log.parquet"
-    log.write_bytes(b"somebody's only log")
-
-    refused = called("simulate", "log.parquet", *options)
-
-    told = "sirocco: log.parquet: the log is there already; --force replaces it\n"
-    assert (refused.returncode, refused.stderr) == (2, told)
-    assert log.read_bytes() == b"somebody's only log"
-    assert called("simulate", "log.parquet", *options, "--force").returncode == 0
-    assert log.read_bytes()[:4] == b"PAR1"
-
-
 IMPRESSIONS = ("--impressions", 200, "--days", 1, "--campaigns", 3)
 
 
