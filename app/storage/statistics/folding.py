@@ -160,26 +160,13 @@ class Folding:
             part = hour.part(new, shard)
             if part is None:
                 return
-            stored = self._stored_table(place, folds, table)
+            stored = stored_table(self.damage, place, folds, table)
             if stored is None:
                 continue
             for batch in new:
                 numbers[batch.log.shard] = batch.number
             if self._written(place, folds or b"0", stored, part, numbers):
                 return
-
-    def _stored_table(
-        self, place: TargetHour, folds: bytes | None, data: bytes | None
-    ) -> BinsTable | None:
-        """None of a damaged one: the next try begins without it."""
-        if not data and folds is None:
-            return BinsTable.empty()
-        try:
-            return BinsTable.from_bytes(data or b"", place.checksum)
-        except ValueError as error:
-            _log.error("%s: %s", place.bins, error)
-            self.damage.set_table_aside(Damaged.BINS, place, data or None)
-            return None
 
     def _numbers(self, place: TargetHour, data: bytes | None) -> Numbers:
         """Of each shard's log the last batch that the table has, (SHARDS,); 0 of none."""
@@ -270,6 +257,21 @@ def unpack_numbers(data: bytes, seed: int) -> Numbers:
     """The inverse; ValueError on any other bytes."""
     body, _ = opened(_MAGIC, data, seed)
     return np.frombuffer(body, "<u8", keys.SHARDS).astype(np.uint64)
+
+
+def stored_table(
+    damage: Damage, place: TargetHour, folds: bytes | str | None, data: bytes | str | None
+) -> BinsTable | None:
+    """The bins of a place. None of damaged ones, which are set aside: the next try finds none."""
+    if not data and folds is None:
+        return BinsTable.empty()
+    table = as_bytes(data or b"")
+    try:
+        return BinsTable.from_bytes(table, place.checksum)
+    except ValueError as error:
+        _log.error("%s: %s", place.bins, error)
+        damage.set_table_aside(Damaged.BINS, place, table or None)
+        return None
 
 
 def _decoded(log: TargetHour, blocks: list[bytes]) -> tuple[list[Block], list[bytes]]:

@@ -6,7 +6,6 @@ and keeps the digest in one step, the fold's own (`commit_fold.lua`), which anot
 makes begin again. Who dies between two shards leaves a part; the repeat adds the rest.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,10 +17,11 @@ import redis
 from app.settings import SECONDS_PER_HOUR
 from app.storage import keys
 from app.storage.errors import BinsConflict, StorageUnavailable, TooManyLoads
-from app.storage.integrity.damage import Damage, Damaged
+from app.storage.integrity.damage import Damage
 from app.storage.keys import TargetHour
-from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
+from app.storage.redis.client import as_text, lua, reaching_the_store
 from app.storage.statistics.breakdowns import Breakdowns, DeclaredFields
+from app.storage.statistics.folding import stored_table
 from calibrators.bins.codecs import LIMIT, SCALE
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import BinRows
@@ -30,7 +30,6 @@ from calibrators.samples import Floats
 MOST_LOADS: Final = 1000
 """Partitions of an hour."""
 _MOST_TRIES: Final = 100
-_log = logging.getLogger(__name__)
 
 
 class LoadName(NamedTuple):
@@ -131,7 +130,7 @@ class LoadedBins:
             folds, held, known = self._client.hmget(place.bins, "folds", "table", name.field)
             if known is not None:
                 return False
-            if (stored := self._stored(place, folds, held)) is None:
+            if (stored := stored_table(self._damage, place, folds, held)) is None:
                 continue
             table = BinsTable.merge((stored, load.rows.table()))
             self._check_room(table)
@@ -153,20 +152,6 @@ class LoadedBins:
                 f"the sums of an hour, campaign and cell must be at most {most / SCALE:,.0f}, where"
                 f" {hours} hours are kept"
             )
-
-    def _stored(
-        self, place: TargetHour, folds: bytes | str | None, data: bytes | str | None
-    ) -> BinsTable | None:
-        """None of a damaged one, which is set aside: the next look finds none."""
-        if folds is None and data is None:
-            return BinsTable.empty()
-        table = as_bytes(data or b"")
-        try:
-            return BinsTable.from_bytes(table, place.checksum)
-        except ValueError as error:
-            _log.error("%s: %s", place.bins, error)
-            self._damage.set_table_aside(Damaged.BINS, place, table or None)
-            return None
 
     def _by_field(self, place: TargetHour, load: HourLoad) -> dict[str, bytes]:
         declared = self._breakdowns.fields
