@@ -30,11 +30,6 @@ Row = Mapping[str, float | None]
 _log = logging.getLogger(__name__)
 
 
-def quality(table: BinsTable, *, floors: bool = False) -> Row:
-    """The scorecard of one table."""
-    return scorecard_of([table], floors=floors)
-
-
 def scorecard_of(tables: Iterable[BinsTable], *, floors: bool = False) -> Row:
     """The scorecard of tables, each asked for when the one before is done with."""
     scorecard = BinnedScorecard(floors=floors)
@@ -43,16 +38,9 @@ def scorecard_of(tables: Iterable[BinsTable], *, floors: bool = False) -> Row:
     return scorecard.row()
 
 
-def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
-    """The campaigns with the most samples, with their PCOC before and after calibration."""
-    top = TopCampaigns(count)
-    top.add(raw)
-    top.add_calibrated(calibrated)
-    return top.entries
-
-
 class TopCampaigns:
-    """`top_campaigns` of tables that come one after the other, all raw ones first."""
+    """The campaigns with the most samples, with their PCOC before and after calibration, of tables
+    that come one after the other, all raw ones first."""
 
     def __init__(self, count: int) -> None:
         self._count = count

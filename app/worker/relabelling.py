@@ -18,7 +18,7 @@ from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
 from app.storage.statistics.breakdowns import DeclaredFields, UnitDays
 from app.worker.model_cache import CachedModel
-from app.worker.monitoring import quality, top_campaigns
+from app.worker.monitoring import TopCampaigns, scorecard_of
 from calibrators import Atlas, BinsTable
 from calibrators.arms import BUCKETS
 from calibrators.bins.codecs import to_fixed
@@ -213,13 +213,14 @@ class RelabelledClicks:
         """Quality of raw scores and of the probabilities that were in force, against the labels."""
         newest = self.clicks.clicks.clicked_at >= self.span[1] - SECONDS_PER_HOUR
         raw, calibrated = self.raw, self._calibrated(np.ones(len(newest), np.bool_))
+        of_hour = self._table(self.clicks.clicks.scores, newest), self._calibrated(newest)
+        top = TopCampaigns(settings.top_campaigns)
+        top.add(raw)
+        top.add_calibrated(calibrated)
         return {
-            "hour": {
-                "raw": quality(self._table(self.clicks.clicks.scores, newest)),
-                "calibrated": quality(self._calibrated(newest), floors=True),
-            },
-            "window": {"raw": quality(raw), "calibrated": quality(calibrated, floors=True)},
-            "top": top_campaigns(raw, calibrated, settings.top_campaigns),
+            "hour": _quality(*of_hour),
+            "window": _quality(raw, calibrated),
+            "top": top.entries,
             "labels": self._labels(),
         }
 
@@ -266,6 +267,10 @@ class RelabelledClicks:
         return BinsTable.from_columns(
             names, codes[chosen], values[chosen], counts, self.labels[chosen]
         )
+
+
+def _quality(raw: BinsTable, calibrated: BinsTable) -> Report:
+    return {"raw": scorecard_of([raw]), "calibrated": scorecard_of([calibrated], floors=True)}
 
 
 def spans(settings: Settings, as_of: float, hours: int) -> list[Span]:

@@ -18,7 +18,7 @@ from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained
 from app.worker.model_cache import CachedModel, ModelCache
-from app.worker.monitoring import Row, quality
+from app.worker.monitoring import Row, scorecard_of
 from app.worker.progress import PUBLISHING
 from app.worker.relabelling import DAYS_SHOWN, DayRecord, Span, observed_days, score
 from calibrators import BinsTable
@@ -181,9 +181,8 @@ class MaturedClicks:
         clicks = self.clicks.clicks
         rows = clicks.rows[chosen].astype(np.int64)
         counts, outcomes = np.ones(len(rows)), self.outcomes[chosen]
-        return quality(
-            BinsTable.from_columns(clicks.campaigns, rows, values[chosen], counts, outcomes)
-        )
+        columns = (rows, values[chosen], counts, outcomes)
+        return scorecard_of([BinsTable.from_columns(clicks.campaigns, *columns)])
 
     def _of_model(self, cached: CachedModel, chosen: Flags, num_threads: int) -> Row | None:
         """On the clicks that had not converted when the model was asked; None without one, and

@@ -1,9 +1,11 @@
 """The report's numbers equal those of the samples that the bins hold."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from app.worker.monitoring import TopCampaigns, quality, scorecard_of, top_campaigns
+from app.worker.monitoring import TopCampaigns, scorecard_of
 from calibrators import Atlas, BinsTable, CalibrationMap
 from evaluation import gc_n, pcoc
 
@@ -16,10 +18,17 @@ def table_of(rng: np.random.Generator, size: int) -> tuple[BinsTable, np.ndarray
     return table, scores, outcomes
 
 
+def top_campaigns(raw: BinsTable, calibrated: BinsTable, count: int) -> list[dict[str, Any]]:
+    top = TopCampaigns(count)
+    top.add(raw)
+    top.add_calibrated(calibrated)
+    return top.entries
+
+
 def test_quality_is_that_of_the_samples():
     table, scores, outcomes = table_of(np.random.default_rng(1), 20_000)
 
-    row = quality(table)
+    row = scorecard_of([table])
 
     assert row["n"] == 20_000
     assert row["positives"] == outcomes.sum()
@@ -27,7 +36,7 @@ def test_quality_is_that_of_the_samples():
 
 
 def test_what_is_undefined_is_none_and_never_a_number():
-    row = quality(BinsTable.empty())
+    row = scorecard_of([BinsTable.empty()])
 
     assert row["n"] == 0
     undefined = {name for name, value in row.items() if value is None}
@@ -56,7 +65,7 @@ def test_a_judgement_of_several_tables_is_that_of_their_sum():
     table, *_ = table_of(np.random.default_rng(3), 20_000)
     parts = [table.select(["a"]), table.select(["b", "c"]), BinsTable.empty()]
 
-    row, whole = scorecard_of(parts), quality(table)
+    row, whole = scorecard_of(parts), scorecard_of([table])
 
     assert row.keys() == whole.keys()
     assert row["gc_3"] is not None
