@@ -202,10 +202,7 @@ async def roll_back(request: Request, given: Given, by: By) -> dict[str, Any]:
     return await _rolled_back(given, by, wanted, _chosen(given, wanted))
 
 
-@router.post(
-    "/freeze",
-    openapi_extra=request_body({JSON: FreezeRequest}, {"target": "click"}, required=False),
-)
+@router.post("/freeze", openapi_extra=_FREEZE_BODY)
 async def freeze(request: Request, given: Given, by: By) -> dict[str, Any]:
     """Let no refit replace the maps that serve."""
 
