@@ -65,7 +65,8 @@ def _over_time() -> Chart:
 def _by_name() -> Chart:
     ratios = _ratios(len(BAD_NAMES), 3)
     ratios[:3] = 0, np.inf, np.nan
-    return ratios_by_name_chart(BAD_NAMES, {"raw": ratios, "sir": _ratios(len(BAD_NAMES), 4)})
+    series = {"raw": ratios, "sir": _ratios(len(BAD_NAMES), 4)}
+    return ratios_by_name_chart(BAD_NAMES, series, "Right of the line more was predicted.")
 
 
 def _bars() -> Chart:

@@ -128,7 +128,7 @@ def test_a_chart_says_how_to_read_it(chart: Callable[[], Chart]) -> None:
 
 def test_names_are_text_and_not_formulas() -> None:
     """Dollars, underscores and markup are what they are; a line break is none."""
-    chart = ratios_by_name_chart(BAD_NAMES, {"raw": np.ones(len(BAD_NAMES))})
+    chart = ratios_by_name_chart(BAD_NAMES, {"raw": np.ones(len(BAD_NAMES))}, "c")
 
     assert "$x_1$ and $\\frac{…" in texts(chart)
     assert "<script>alert(1)<…" in texts(chart)
@@ -220,7 +220,7 @@ def test_a_point_alone_has_a_mark() -> None:
 
 
 def test_undefined_ratios_are_shown_as_such() -> None:
-    chart = ratios_by_name_chart(["a", "b", "c"], {"raw": [nan, inf, 0.5]})
+    chart = ratios_by_name_chart(["a", "b", "c"], {"raw": [nan, inf, 0.5]}, "c")
 
     assert cells(chart) == [["a", "-"], ["b", "∞"], ["c", "0.500"]]
     assert marks(chart, 1) == 2
@@ -229,7 +229,7 @@ def test_undefined_ratios_are_shown_as_such() -> None:
 def test_more_names_than_there_is_room_for_are_in_the_table_only() -> None:
     names = [f"name {place}" for place in range(100)]
     for chart in (
-        ratios_by_name_chart(names, {"raw": np.ones(100)}),
+        ratios_by_name_chart(names, {"raw": np.ones(100)}, "c"),
         bars_chart(names, {"raw": np.arange(100)}, "t", "c"),
         differences_chart(names, np.ones(100), np.zeros(100), np.full(100, 2), "t", "c"),
     ):
@@ -318,8 +318,8 @@ EMPTY = (
     lambda: quantile_chart({"raw": score_quantiles([], [])}),
     lambda: ratios_over_time_chart([], {}),
     lambda: ratios_over_time_chart([HOUR], {"raw": [nan]}),
-    lambda: ratios_by_name_chart([], {}),
-    lambda: ratios_by_name_chart(["a"], {"raw": [inf]}),
+    lambda: ratios_by_name_chart([], {}, "c"),
+    lambda: ratios_by_name_chart(["a"], {"raw": [inf]}, "c"),
     lambda: bars_chart([], {}, "t", "c"),
     lambda: bars_chart(["a"], {"raw": [nan]}, "t", "c"),
     lambda: differences_chart([], [], [], [], "t", "c"),
@@ -358,7 +358,7 @@ def test_any_numbers_are_drawn(values: list[float]) -> None:
             differences_chart(names, values, values[::-1], values, "t", "c"),
             lines_chart(places, {"a": values}, *"tcxy"),
             lines_chart(values, {"a": values}, *"tcxy"),
-            ratios_by_name_chart(names, {"a": values, "raw": values[::-1]}),
+            ratios_by_name_chart(names, {"a": values, "raw": values[::-1]}, "c"),
             ratios_over_time_chart(places, {"a": values}, {"a": values}, {"a": values[::-1]}),
         ):
             assert len(cells(chart)) == len(values)

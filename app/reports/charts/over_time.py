@@ -110,13 +110,12 @@ def ratios_over_time_chart(
     series: Mapping[str, ArrayLike],
     lower: Mapping[str, ArrayLike] | None = None,
     upper: Mapping[str, ArrayLike] | None = None,
-    title: str = "Predicted over actual, hour by hour",
-    caption: str = "",
 ) -> Chart:
     """Ratios at hours since the epoch, (k,) each; a band for the series in `lower` and `upper`.
 
     A line has a gap where an hour is missing or its ratio is undefined.
     """
+    title = "Predicted over actual, hour by hour"
     given: Hours = np.asarray(hours, np.int64)
     places = with_gaps(given)
     lines, low, high = (_placed(some, given, places) for some in (series, lower, upper))
@@ -139,7 +138,7 @@ def ratios_over_time_chart(
             paint_line(axes, style, places.astype(float), lines[name], scale)
         return column_values(axes, np.sort(given).astype(float), texts_of(table))
 
-    how = caption or _CAPTION + (_BANDS if low and high else "")
+    how = _CAPTION + (_BANDS if low and high else "")
     edge = edge_note(scale, lines.values())
     svg, said = drawn(_HEIGHT, title, lines.values(), paint)
     return Chart(title, how + edge, svg, table, list(numbers.items()), said)
@@ -172,17 +171,13 @@ def _table(
 
 
 _LABEL: Final = "predicted / actual"
-_BY_NAME_CAPTION: Final = (
-    "Right of the line at 1 more was predicted than happened, left of it less. The closer a mark is"
-    " to the line, the better."
-)
 
 
 def ratios_by_name_chart(
     names: Sequence[str],
     series: Mapping[str, ArrayLike],
+    caption: str,
     title: str = "Predicted over actual, by campaign",
-    caption: str = "",
     heading: str = "campaign",
 ) -> Chart:
     """Ratios of each name, (k,) for each series, in the order that is given.
@@ -208,10 +203,6 @@ def ratios_by_name_chart(
         paint_dumbbells(axes, points, numbers, scale)
         return row_values(axes, texts_of(table)[:MOST_NAMES])
 
-    how = (
-        (caption or _BY_NAME_CAPTION)
-        + left_out_note(len(names))
-        + edge_note(scale, points.values())
-    )
+    how = caption + left_out_note(len(names)) + edge_note(scale, points.values())
     svg, said = drawn(height_of(len(first), label=_LABEL), title, points.values(), paint)
     return Chart(title, how, svg, table, list(numbers.items()), said)
