@@ -164,7 +164,6 @@ __all__ = ["OpenClick", "OpenClicks"]
 CLICKS_AT_ONCE = 1000
 """Clicks that one script reads: a longer one would keep requests waiting."""
 
-_KINDS = {"n": "numeric", "s": "categorical"}
 _COUNTERS = ("closed", "damaged", "expired", "orphans", "early_behaviours", "late_behaviours")
 
 _log = logging.getLogger(__name__)
@@ -297,19 +296,6 @@ class OpenClicks:
             "waiting": sum(found[1::3]),
             **counters,
         }
-
-    @reaching_the_store()
-    def feature_kinds(self) -> dict[str, str]:
-        """Whether each known pre-click feature is `numeric` or `categorical`, by name; categorical
-        if it is a number in some shards of a cluster and a string in others."""
-        pipeline = self._client.pipeline(transaction=False)
-        pipeline.hgetall(keys.FEATURES)
-        for shard in range(keys.SHARDS):
-            pipeline.hgetall(keys.features(shard))
-        kinds = sorted(pair for found in pipeline.execute() for pair in found.items())
-        known = ((as_text(name), _KINDS.get(as_text(kind))) for name, kind in kinds)
-        # Sorted: s comes behind n.
-        return {name: kind for name, kind in known if kind is not None}
 
 
 MOST_BEHAVIOURS: Final = 256

@@ -314,11 +314,6 @@ def click_counters(shard: int) -> str:
     return CLICK_COUNTERS % shard
 
 
-def features(shard: int) -> str:
-    """Key of the kinds of features that a shard of a cluster knows."""
-    return SHARD_FEATURES % shard
-
-
 def open_clicks(shard: int) -> str:
     """Key of the sorted set of open clicks."""
     return OPEN_CLICKS % shard

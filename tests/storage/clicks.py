@@ -1,9 +1,11 @@
 """Clicks, behaviours and conversions as requests gather them."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
-from app.storage import Appended, EventBatch, EventLog, open_async_redis
+import redis
+
+from app.storage import Appended, EventBatch, EventLog, keys, open_async_redis
 from app.storage.batch import Cell
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import ClickRules, OpenClick
@@ -72,3 +74,11 @@ def append_by(url: str, rules: ClickRules, batch: EventBatch, *key: str) -> Appe
             return await EventLog(client, TTL_SECONDS, rules).append(batch, *key)
 
     return asyncio.run(run())
+
+
+def feature_kinds(client: redis.Redis) -> dict[str, str]:
+    """What the store knows of each pre-click feature, in any shard: `n` numbers, `s` strings."""
+    of_shards = (keys.SHARD_FEATURES % shard for shard in range(keys.SHARDS))
+    found = [cast(dict[bytes, bytes], client.hgetall(key)) for key in (keys.FEATURES, *of_shards)]
+    pairs = sorted(pair for kinds in found for pair in kinds.items())
+    return {name.decode(): kind.decode() for name, kind in pairs}

@@ -15,6 +15,7 @@ from tests.storage.clicks import (
     click,
     conversion,
     did,
+    feature_kinds,
     of,
 )
 from tests.storage.conftest import HOUR
@@ -53,7 +54,7 @@ def opened(clicks: OpenClicks):
     return found
 
 
-def test_a_click_gathers_its_behaviours(append, clicks):
+def test_a_click_gathers_its_behaviours(append, clicks, redis_client):
     sent = click(features={"age": 3.0, "os": "é"})
 
     assert append(sent) == Appended(1, 0)
@@ -61,7 +62,7 @@ def test_a_click_gathers_its_behaviours(append, clicks):
 
     behaviours = [behaviour(AT + 1, "carts", 2.5), behaviour(AT + 5)]
     assert opened(clicks) == click(features={"age": 3.0, "os": "é"}, behaviours=behaviours)
-    assert clicks.feature_kinds() == {"age": "numeric", "os": "categorical"}
+    assert feature_kinds(redis_client) == {"age": "n", "os": "s"}
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
@@ -116,7 +117,7 @@ def test_a_click_of_immediate_targets_alone_gathers_nothing(append, clicks, redi
     assert append(did(AT + 5)) == refused(Refusal.IMMEDIATE)
     assert append(conversion(AT + 5)) == Appended(1, 0)
     assert clicks.counts()["open"] == 0
-    assert clicks.feature_kinds() == {}
+    assert feature_kinds(redis_client) == {}
     assert not list(redis_client.scan_iter("*:click:*"))
 
 

@@ -5,7 +5,7 @@ import redis
 
 from app.storage import Appended
 from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, StoreRefusal
-from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, of
+from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, feature_kinds, of
 from tests.storage.contents import contents
 
 
@@ -35,28 +35,28 @@ def test_a_feature_keeps_its_kind(append, clicks, redis_client):
     assert append(click("2", features={"os": "x", "age": 4.0})) == Appended(1, 0)
 
 
-def test_of_two_kinds_in_one_request_the_first_stays(append, clicks):
+def test_of_two_kinds_in_one_request_the_first_stays(append, redis_client):
     answer = append(click(features={"age": "x"}), click("2", features={"age": 3.0}))
 
     assert answer == Appended(1, 0, (StoreRefusal(1, Refusal.CHANGED_FEATURE, "age"),))
-    assert clicks.feature_kinds() == {"age": "categorical"}
+    assert feature_kinds(redis_client) == {"age": "s"}
 
 
-def test_the_names_of_features_are_bounded_over_all_clicks(append, clicks):
+def test_the_names_of_features_are_bounded_over_all_clicks(append, redis_client):
     assert append(click(features={"a": 1.0, "b": 1.0})) == Appended(1, 0)
 
     answer = append(click("2", features={"c": 1.0, "d": 1.0}), click("3", features={"c": 1.0}))
 
     assert answer == Appended(1, 0, (StoreRefusal(0, Refusal.MANY_FEATURES, "d"),))
     assert append(click("4", features={"d": 1.0})) == refused(Refusal.MANY_FEATURES, "d")
-    assert sorted(clicks.feature_kinds()) == ["a", "b", "c"]
+    assert sorted(feature_kinds(redis_client)) == ["a", "b", "c"]
 
 
-def test_the_names_of_one_request_are_bounded_together(append, clicks):
+def test_the_names_of_one_request_are_bounded_together(append, redis_client):
     answer = append(click(features={"a": 1.0, "b": 1.0}), click("2", features={"c": 1.0, "d": 1.0}))
 
     assert answer == Appended(1, 0, (StoreRefusal(1, Refusal.MANY_FEATURES, "d"),))
-    assert sorted(clicks.feature_kinds()) == ["a", "b"]
+    assert sorted(feature_kinds(redis_client)) == ["a", "b"]
 
 
 def test_as_many_clicks_are_waited_for_as_may_be(append, clicks):

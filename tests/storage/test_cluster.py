@@ -36,7 +36,7 @@ from app.storage.redis.client import Replicas
 from app.storage.redis.cluster import SlotMap
 from app.storage.store_watch import StoreDanger, StoreWatch, store_dangers
 from app.storage.versions import Notices
-from tests.storage.clicks import AT, CELL, RULES, click, conversion, did, of
+from tests.storage.clicks import AT, CELL, RULES, click, conversion, did, feature_kinds, of
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import Cluster, cluster, move_slot, until
 from tests.storage.stored_traffic import store_traffic
@@ -120,7 +120,7 @@ def test_clicks_gather_close_and_convert(running: Cluster, served: redis.Redis) 
     ]
     (again,) = append(running.url, (of(click("1", "another"), *many[:2]),))
     assert ([one.reason for one in again.refused], again.duplicates) == ([Refusal.REUSED], 1 + 1)
-    assert clicks.feature_kinds() == {"age": "numeric"}
+    assert feature_kinds(served) == {"age": "n"}
     assert BinsStore(served, TTL_SECONDS).fold() == 30
     begun = clicks.begin_close(1e10, 100)
     assert (len(begun), {len(one.behaviours) for one in begun}) == (30, {1})

@@ -50,7 +50,7 @@ def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
     of_hour = (place.log, place.folding, place.bins, place.seen, *ids_of(place))
     of_shard = (*of_hour, keys.logs(7), keys.hours(7), keys.damaged(7), keys.probe("07"))
     of_clicks = (keys.click(7, "1"), keys.open_clicks(7), keys.waiting(7), keys.CLICKED % 7)
-    of_clicks += (keys.click_counters(7), keys.features(7), keys.shard_request(7, "k"))
+    of_clicks += (keys.click_counters(7), keys.SHARD_FEATURES % 7, keys.shard_request(7, "k"))
     of_logs = (place.conversions, place.converted, keys.conversion_logs(7))
     of_maps = (keys.CURRENT, keys.HISTORY, keys.version("v"), keys.lease("l"), keys.fence("l"))
     of_all = (keys.job("1"), keys.FEATURES, keys.OVERRIDES)

@@ -8,7 +8,7 @@ import redis
 from app.storage import keys
 from app.storage.clicks import OpenClicks
 from app.storage.keys import shard_of
-from tests.storage.clicks import AT, RULES, append_by, behaviour, click, did, of
+from tests.storage.clicks import AT, RULES, append_by, behaviour, click, did, feature_kinds, of
 from tests.storage.contents import contents
 
 DUE = AT + RULES.post_click_seconds
@@ -147,6 +147,6 @@ def test_many_waits_end_at_once(redis_url, clicks, monkeypatch):
     assert clicks.counts()["orphans"] == 100
 
 
-def test_an_empty_store_counts_nothing(clicks):
+def test_an_empty_store_counts_nothing(clicks, redis_client):
     assert set(clicks.counts().values()) == {0}
-    assert clicks.feature_kinds() == {}
+    assert feature_kinds(redis_client) == {}
