@@ -80,10 +80,6 @@ class Split:
         """The arm of one unit."""
         return ARMS[self.arms[bucket_of_number(unit_number(unit))]]
 
-    def buckets(self, arm: str) -> int:
-        """How many of the 4,096 buckets an arm has."""
-        return int(np.count_nonzero(self.arms == ARMS.index(arm)))
-
 
 def _dealt(salt: str, shares: Mapping[str, float]) -> NDArray[np.uint8]:
     """The challenger takes from the front of the order, the raw arm from its end."""
