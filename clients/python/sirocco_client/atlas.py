@@ -332,12 +332,10 @@ def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_G
     count = int.from_bytes(data[offset : offset + 4], "little")
     if version >= _WITH_SECTIONS and not count:
         return None, offset + 4
-    lengths, start = unpack_lengths(data, offset + 4, count + 1)
-    end = start + int(lengths.sum())
+    (expression, *names), end = _texts(data, offset + 4, count + 1)
     try:
-        expression, *names = _names(bytes(data[start:end]), lengths)
         search = re.compile(expression).search
-    except (UnicodeDecodeError, re.error):
+    except re.error:
         raise BadAtlas("atlas: no expression of groups, or names that are no UTF-8") from None
     # So an expression begins that is none, but names a field.
     of = expression[1:] if expression.startswith("=") and "(" not in expression else None
