@@ -8,7 +8,10 @@ from tempfile import TemporaryDirectory
 
 import redis
 
-from app.storage import EmbeddedRedis, Lease, Versions, open_redis
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
+from app.storage.versions import Versions
 from benchmarks.machine import cpu_seconds
 from calibrators import Atlas
 

@@ -27,7 +27,12 @@ from typing import Any
 
 from app.api.server.server import server_of
 from app.settings import Settings, load_settings
-from app.storage import BinsStore, EventBatch, EventLog, Lease, Versions, open_async_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
+from app.storage.lease import Lease
+from app.storage.redis.client import open_async_redis
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from benchmarks.http.load import Connections, post
 from benchmarks.store import Store, private_store

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import orjson
 
-from app.click_log import ClickReader
+from app.click_log.log import ClickReader
 from app.datasets.bin_tables import TargetBins, write_bins
 from app.datasets.parts import shown
 from app.errors import FAILED, CommandError

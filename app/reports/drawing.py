@@ -144,9 +144,10 @@ def drawn(
     title: str,
     values: Iterable[Floats],
     paint: Callable[["Figure"], Sequence[Value]],
+    width: float = WIDTH,
 ) -> Drawing:
-    """What `paint` paints on a figure of this height, named `title`; it returns the values that
-    can be pointed at.
+    """What `paint` paints on a figure of `width` by `height`, named `title`; it returns the values
+    that can be pointed at.
 
     When none of `values` is a number, there is nothing to paint, and the drawing says so.
     """
@@ -156,7 +157,7 @@ def drawn(
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(WIDTH / POINTS, height / POINTS), facecolor="none")
+        figure = Figure(figsize=(width / POINTS, height / POINTS), facecolor="none")
         canvas: Any = FigureCanvasSVG(figure)
         said = paint(figure)
         buffer = io.StringIO()

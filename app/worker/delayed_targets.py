@@ -14,7 +14,9 @@ from uuid import uuid4
 
 import redis
 
-from app.click_log import ClickLog, ClosedClick, OtherClickLog
+from app.click_log.folder import OtherClickLog
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion

@@ -18,7 +18,7 @@ from typing import Any
 
 import redis
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.log_lines import set_log_fields
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore

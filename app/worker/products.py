@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage import keys
 from app.storage.bins import BinsStore

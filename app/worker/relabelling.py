@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.click_log import ClickLog, ClickReader, LoggedClicks
+from app.click_log.clicks import LoggedClicks
+from app.click_log.log import ClickLog, ClickReader
 from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
 from app.storage.statistics.breakdowns import DeclaredFields, UnitDays

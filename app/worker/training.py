@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from app.click_log import ClickLog, ClickReader, LoggedClicks
+from app.click_log.clicks import LoggedClicks
+from app.click_log.log import ClickLog, ClickReader
 from app.settings import SECONDS_PER_DAY, Settings
 from app.storage.lease import LeaseToken
 from app.storage.models import Models, Trained

@@ -27,13 +27,17 @@ from uuid import UUID
 import numpy as np
 
 import app.worker.relabelling
-from app.click_log import ClickLog, ClosedClick
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.settings import load_settings
-from app.storage import EventBatch, EventLog, Versions, open_async_redis
+from app.storage.batch import EventBatch
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.event_log import EventLog
 from app.storage.models import Trained
+from app.storage.redis.client import open_async_redis
+from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
 from app.worker.fitting import Fitting, Methods

@@ -16,8 +16,11 @@ from time import process_time
 
 import numpy as np
 
-from app.storage import BinsStore, EventBatch, EventLog, open_async_redis, open_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
 from app.storage.keys import SHARDS
+from app.storage.redis.client import open_async_redis, open_redis
 from benchmarks.figures import Cell, Table, shown
 from benchmarks.store import private_store
 

@@ -25,8 +25,11 @@ from typing import Any
 import app.worker.refit
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import load_settings
-from app.storage import BinsStore, EventLog, Versions, open_async_redis
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
 from app.storage.keys import SHARDS, TargetHour, shard_of
+from app.storage.redis.client import open_async_redis
+from app.storage.versions import Versions
 from app.worker.monitoring import TargetReport
 from app.worker.refit import Refitter, Request
 from benchmarks.core.traffic import HOURS, LAST_HOUR, TARGET, WINDOW, Platform

@@ -19,8 +19,9 @@ from typing import Any
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings, load_settings
-from app.storage import Jobs, Versions
+from app.storage.jobs import Jobs
 from app.storage.keys import TargetHour
+from app.storage.versions import Versions
 from app.worker.loop import run_worker
 from benchmarks.core.traffic import LAST_HOUR, TARGET, Platform
 from benchmarks.figures import Table

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from app.storage import EventBatch
+from app.storage.batch import EventBatch
 from app.storage.event_columns import EventColumns
 from app.storage.keys import SHARDS, shard_of
 from calibrators import Atlas, BinsTable, CalibrationMap

@@ -28,7 +28,8 @@ from app.events.admission import Admission
 from app.events.reading import read_events
 from app.events.rejections import OpenTimes, Rejections
 from app.settings import load_settings
-from app.storage import EventLog, open_async_redis
+from app.storage.event_log import EventLog
+from app.storage.redis.client import open_async_redis
 from benchmarks.figures import Figure, Table
 from benchmarks.http import naive
 from benchmarks.http.bodies import (

@@ -17,11 +17,13 @@ from uuid import UUID
 
 import numpy as np
 
-from app.click_log import ClickLog
-from app.storage import EventBatch, EventLog, open_async_redis
+from app.click_log.log import ClickLog
+from app.storage.batch import EventBatch
 from app.storage.blocks import StoredConversion
+from app.storage.event_log import EventLog
 from app.storage.ids import IdPacker
 from app.storage.keys import TargetHour
+from app.storage.redis.client import open_async_redis
 from benchmarks.figures import Table
 from benchmarks.parts import Part
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from app.storage import BinsStore, keys
+from app.storage import keys
+from app.storage.bins import BinsStore
 from benchmarks.core.traffic import random_atlas
 from benchmarks.figures import Cell, Figure, Table
 from benchmarks.http.servers import HOST, service

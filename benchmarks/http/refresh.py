@@ -23,8 +23,9 @@ import numpy as np
 import redis
 
 from app.api.snapshot import Refresher
-from app.storage import LeaseToken, Versions, open_redis
-from app.storage.versions import Notices
+from app.storage.lease import LeaseToken
+from app.storage.redis.client import open_redis
+from app.storage.versions import Notices, Versions
 from benchmarks.core.traffic import random_atlas
 from benchmarks.figures import Cell, Figure, Table
 from benchmarks.http.servers import Started, seconds_until_served, service

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from app.storage import Versions
+from app.storage.versions import Versions
 from benchmarks.http.bodies import FORMS, Form, ScoresRequest
 from benchmarks.soak.open_loop import Kind, Response
 from benchmarks.store import Store

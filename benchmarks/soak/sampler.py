@@ -21,7 +21,8 @@ import orjson
 
 from app.cli.serving.client import ServiceClient
 from app.cli.signals import end_with
-from app.storage import Jobs, open_redis
+from app.storage.jobs import Jobs
+from app.storage.redis.client import open_redis
 
 LOOK_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0

@@ -21,9 +21,11 @@ import httpx
 import orjson
 import redis
 
-from app.click_log import ClickLog
-from app.storage import BinsStore, keys, open_redis
+from app.click_log.log import ClickLog
+from app.storage import keys
+from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks
+from app.storage.redis.client import open_redis
 from research.faults.acknowledged import DELAYED, SECONDS_BACK, TARGET, Acknowledged, Batch
 from research.faults.service import PROCESSES, STANDBY, Service, seconds_of_life
 

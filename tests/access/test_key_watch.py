@@ -8,7 +8,7 @@ import pytest
 from app.access.key_store import KeyStore
 from app.access.key_watch import COPY, KeyCopy, KeyWatch
 from app.access.keys import Scope
-from app.storage import open_redis
+from app.storage.redis.client import open_redis
 
 READ = frozenset({Scope.READ})
 AWAY = "redis://127.0.0.1:1"

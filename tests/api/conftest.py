@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from app.settings import Settings
-from app.storage import EmbeddedRedis
+from app.storage.redis.server import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, serving
 from tests.conftest import untraced

@@ -5,8 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from app.storage import BinsStore, Jobs, Lease, Versions, keys
-from app.storage.lease import Heartbeat
+from app.storage import keys
+from app.storage.bins import BinsStore
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat, Lease
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.running_service import RunningService, eventually

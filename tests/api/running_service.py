@@ -16,8 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.api.hot_path import HotPath
 from app.api.server.server import server_of
 from app.settings import Settings
-from app.storage import BinsStore, Lease, Versions, open_redis
+from app.storage.bins import BinsStore
 from app.storage.keys import PROBE
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from calibrators import Atlas, BinsTable
 
 LEASE_SECONDS = 60

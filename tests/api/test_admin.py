@@ -5,8 +5,7 @@ import time
 import pytest
 
 from app.settings import Settings
-from app.storage import Jobs
-from app.storage.jobs import QUEUE_LIMIT
+from app.storage.jobs import QUEUE_LIMIT, Jobs
 from calibrators import Atlas
 from tests.api.problems import broken_rule, problem
 from tests.api.running_service import serving

@@ -10,8 +10,9 @@ import orjson
 from app.api.cockpit.analysis import analysis_answer, hours_of_versions
 from app.cli.measure.ab_test import show_experiment
 from app.settings import Settings
-from app.storage import BinsStore, Versions
+from app.storage.bins import BinsStore
 from app.storage.experiments import CHALLENGER_OF
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, BUCKETS, Split
 from calibrators.bins.codecs import to_fixed

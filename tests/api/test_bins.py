@@ -9,7 +9,7 @@ import pytest
 from app.access.audit import AuditLog
 from app.datasets.bin_tables import TargetBins
 from app.settings import Settings
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.storage.statistics.breakdowns import DeclaredFields
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.fields.bin_rows import BinRows

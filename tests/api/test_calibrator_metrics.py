@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from app.storage import Heartbeat
+from app.storage.lease import Heartbeat
 
 GUARD = {"passed": 7, "kept": 2, "parent": 1, "bounded": 3, "target": "kept"}
 CLICK = {

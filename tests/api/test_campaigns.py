@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from calibrators import Atlas, CalibrationMap
 from calibrators.evidence import PcocEvidence, bound_of
 from tests.api.problems import broken_rule, problem

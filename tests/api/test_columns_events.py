@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.storage.keys import BREAKDOWNS
 from calibrators.arms import unit_number
 from tests.api.conftest import new_redis

@@ -12,7 +12,7 @@ from app.columns.events import read_events
 from app.columns.layout import UnknownColumnsVersion
 from app.columns.scores import read_scores
 from app.events.schema import TooManyEvents
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.strict_json import ValidationError
 from calibrators import Atlas, CalibrationMap
 from tests.api.conftest import new_redis

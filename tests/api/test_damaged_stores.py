@@ -5,8 +5,9 @@ import time
 import orjson
 import pytest
 
-from app.storage import Heartbeat, keys
+from app.storage import keys
 from app.storage.keys import TargetHour, seal, shard_of
+from app.storage.lease import Heartbeat
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.storage import Heartbeat
+from app.storage.lease import Heartbeat
 from tests.api.running_service import serving
 
 DAY = 86_400.0

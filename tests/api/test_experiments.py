@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app.storage import Versions
 from app.storage.overrides import FrozenTargets
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually
 

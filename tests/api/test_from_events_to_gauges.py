@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore, Lease, Versions
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.plain_look_up import probability

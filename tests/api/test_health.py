@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from app.settings import Settings
-from app.storage import Heartbeat, Jobs, keys
+from app.storage import keys
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat
 from app.worker import refit
 from app.worker.loop import Worker
 from tests.api.problems import problem

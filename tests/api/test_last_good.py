@@ -7,9 +7,10 @@ import pytest
 from app.api.last_good import BEFORE, NEWEST, LastGood, packed, unpacked
 from app.api.snapshot import Refresher
 from app.settings import Settings
-from app.storage import Lease, Published, Versions, keys
+from app.storage import keys
+from app.storage.lease import Lease
 from app.storage.redis.client import store_of
-from app.storage.versions import Notices
+from app.storage.versions import Notices, Published, Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually, serving
 

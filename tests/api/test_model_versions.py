@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore, Lease, Versions
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets, Overrides
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators.bins.model_versions import named
 from tests.api.conftest import new_redis

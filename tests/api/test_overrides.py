@@ -6,8 +6,8 @@ import pytest
 
 from app.api.admin import next_refit_at
 from app.settings import Settings
-from app.storage import Jobs, Overrides
-from app.storage.overrides import MOST
+from app.storage.jobs import Jobs
+from app.storage.overrides import MOST, Overrides
 from calibrators.registry import METHODS
 from tests.api.problems import broken_rule, problem
 from tests.api.running_service import serving

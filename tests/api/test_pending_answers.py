@@ -15,7 +15,7 @@ import pytest
 from app.api.hot_path import SLICED, HotPath
 from app.api.server.protocol import BoundedProtocol
 from app.columns.layout import MEDIA_TYPE as COLUMNS
-from app.storage import EventLog
+from app.storage.event_log import EventLog
 from tests.api.events import click, impression, lines
 from tests.api.raw_connection import chunked, get, post, raw
 from tests.api.running_service import eventually, serving

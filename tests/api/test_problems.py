@@ -7,7 +7,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from app.api.problems import Problem, problem_of
-from app.storage import IdempotencyConflict, QueueFull, StorageUnavailable, UnknownVersion
+from app.storage.errors import IdempotencyConflict, QueueFull, StorageUnavailable, UnknownVersion
 from app.strict_json import MalformedJson, ValidationError
 
 

@@ -6,7 +6,9 @@ import pytest
 import redis
 
 from app.settings import Settings
-from app.storage import Lease, Versions, keys
+from app.storage import keys
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, eventually, serving
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from app.api.snapshot import Refresher
-from app.storage import Lease, StorageUnavailable, Versions, keys
-from app.storage.versions import Notices
+from app.storage import keys
+from app.storage.errors import StorageUnavailable
+from app.storage.lease import Lease
+from app.storage.versions import Notices, Versions
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps import look_up
 

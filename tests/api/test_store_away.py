@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from app.settings import Settings
-from app.storage import EmbeddedRedis
+from app.storage.redis.server import EmbeddedRedis
 from calibrators import Atlas
 from tests.api.events import HOUR_SECONDS, NONE_REJECTED, click, impression
 from tests.api.problems import problem

@@ -5,9 +5,10 @@ import time
 import pytest
 from sirocco_client import EdgeCalibrator
 
-from app.storage import Lease, Versions
 from app.storage.errors import TooManyFrozen, VersionChanged
+from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from calibrators.bins.model_versions import named
 from tests.api.running_service import eventually

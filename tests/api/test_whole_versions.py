@@ -8,7 +8,8 @@ import httpx
 import numpy as np
 import pytest
 
-from app.storage import Lease, Versions
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, eventually
 

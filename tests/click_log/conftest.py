@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from tests.click_log.rows import click
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from app.click_log import ClickLog, ClosedClick, LoggedClicks
+from app.click_log.clicks import LoggedClicks
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.storage.blocks import StoredConversion
 from pccem import Categorical
 

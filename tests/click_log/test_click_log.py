@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.click_log import ClickLog, DatasetSize
+from app.click_log.log import ClickLog, DatasetSize
 from tests.click_log.conftest import files
 from tests.click_log.rows import START, TARGET, click, contents, conversion, read_all
 

@@ -1,6 +1,6 @@
 """Closing a click adds up what was done inside its post-click window."""
 
-from app.click_log import ClosedClick
+from app.click_log.rows import ClosedClick
 from app.storage.clicks import OpenClick
 
 

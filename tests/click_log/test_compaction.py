@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from tests.click_log.conftest import files
 from tests.click_log.rows import (
     DAY,

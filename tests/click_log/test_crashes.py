@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from tests.click_log.conftest import files
 from tests.click_log.doomed_writer import MOMENTS, write_batches
 from tests.click_log.interrupted_folder import Died, InterruptedFolder

@@ -5,7 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from app.click_log import ClickLog, ClickLogError
+from app.click_log.folder import ClickLogError
+from app.click_log.log import ClickLog
 from app.click_log.parts import PART, Part, Partition, encode_part
 from tests.click_log.conftest import files
 from tests.click_log.rows import (

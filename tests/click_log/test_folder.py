@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
-from app.click_log import ClickLog, ClickLogUnavailable
-from app.click_log.folder import FileEntry, Folder
+from app.click_log.folder import ClickLogUnavailable, FileEntry, Folder
+from app.click_log.log import ClickLog
 from tests.click_log.conftest import files
 from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.click_log import ClickLog, ClosedClick
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.storage.blocks import StoredConversion
 from tests.click_log.rows import (
     DAY,

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.click_log import ClickLog, LoggedClicks
+from app.click_log.clicks import LoggedClicks
+from app.click_log.log import ClickLog
 from app.click_log.reading import Sample
 from app.click_log.rows import hash_ids
 from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays

@@ -16,7 +16,7 @@ import pytest
 
 from app.cli.main import main
 from app.settings import Settings
-from app.storage import open_redis
+from app.storage.redis.client import open_redis
 from app.worker.loop import Worker
 from tests.api.running_service import serving
 from tests.loopback import PATIENT

@@ -14,8 +14,7 @@ import httpx
 from app.cli.serving.processes import Child
 from app.cli.serving.settings import environment_of
 from app.settings import Settings
-from app.storage import EmbeddedRedis
-from app.storage.redis.server import socket_url
+from app.storage.redis.server import EmbeddedRedis, socket_url
 from tests.command_line.conftest import SECONDS, python_path
 from tests.command_line.doomed_store import Doom, DoomedStore
 from tests.loopback import LOOPBACK

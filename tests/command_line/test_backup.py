@@ -13,9 +13,12 @@ from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.cli import backup
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Lease, Versions, keys, open_redis
+from app.storage import keys
 from app.storage.keys import PROBE
-from app.storage.redis.server import redis_in_wheel, redis_on_path
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis, redis_in_wheel, redis_on_path
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import serving
 from tests.docs.pages import code_blocks, text_of

@@ -13,11 +13,14 @@ import numpy as np
 import pytest
 import redis
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.settings import SECONDS_PER_HOUR
-from app.storage import BinsStore, Versions, keys, open_redis
+from app.storage import keys
+from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
 from tests.command_line.click_stories import AHEAD, ClickStory, bins_of, requests

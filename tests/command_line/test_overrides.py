@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Overrides
+from app.storage.overrides import Overrides
+from app.storage.redis.server import EmbeddedRedis
 from tests.api.running_service import RunningService, serving
 
 

@@ -16,7 +16,11 @@ from app.cli.serving import client
 from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
 from app.settings import Settings
-from app.storage import EmbeddedRedis, Heartbeat, Jobs, Versions, keys
+from app.storage import keys
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat
+from app.storage.redis.server import EmbeddedRedis
+from app.storage.versions import Versions
 from tests.api.running_service import RunningService, eventually, serving
 
 TRAINED = {"version": "000001-ab", "source": "model", "seconds": 1.5, "refused": None}

@@ -13,7 +13,7 @@ from app.cli.serving.client import ServiceClient
 from app.results import capacity as costs
 from app.results.capacity import Cost, Traffic, capacity
 from app.settings import Settings
-from app.storage import open_redis
+from app.storage.redis.client import open_redis
 from benchmarks.figures import middle
 from benchmarks.report.results import saved
 from research.faults.service import Service

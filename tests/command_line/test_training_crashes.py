@@ -8,9 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from app.click_log import ClickLog
-from app.storage import Versions, open_redis
+from app.click_log.log import ClickLog
 from app.storage.models import Models
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from tests.command_line.doomed_store import Doom, around, script
 from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
 from tests.loopback import LOOPBACK

@@ -13,7 +13,7 @@ import httpx
 import orjson
 import pytest
 
-from app.storage import open_redis
+from app.storage.redis.client import open_redis
 from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
 from tests.command_line.conftest import SECONDS, Sirocco, Started
 from tests.loopback import LOOPBACK

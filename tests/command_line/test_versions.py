@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from app.settings import Settings
-from app.storage import EmbeddedRedis
+from app.storage.redis.server import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import RunningService, eventually, serving
 

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from app.settings import Settings
-from app.storage import BinsStore, Heartbeat
+from app.storage.bins import BinsStore
+from app.storage.lease import Heartbeat
 from app.worker.monitoring import PcocBounds
 from calibrators import Atlas, CalibrationMap
 from tests.api.running_service import eventually, serving

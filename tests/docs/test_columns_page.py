@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from app.columns import CampaignIds, layout
-from app.storage import Lease, Versions, open_redis
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from tests.columns.bodies import ONE_CAMPAIGN, scores_body
 from tests.docs.pages import code_blocks, table_below, text_of

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.storage import EventBatch
+from app.storage.batch import EventBatch
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick
 from evaluation.backtest.click_history import ClickStream

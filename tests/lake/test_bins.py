@@ -21,7 +21,10 @@ from app.errors import CommandError
 from app.lake.bins import BinsSettings, MergedBins
 from app.lake.executors import run_here, run_in_processes, run_on_dask
 from app.lake.tasks import PartitionTask, not_done, partitions_of, run_task
-from app.storage import BinsStore, EventBatch, EventLog, open_async_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
+from app.storage.redis.client import open_async_redis
 from calibrators.fields.sums import FieldTables
 from evaluation.backtest.backtest import bins_by_hour
 from tests.lake.conftest import impressions

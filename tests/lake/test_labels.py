@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.datasets.bin_tables import BinsDigest, read_bins
 from app.datasets.click_events import ClickEventColumns, ClickEventReader, file_times
 from app.datasets.options import Reading
@@ -28,10 +28,13 @@ from app.lake.labels import (
     training_digest,
 )
 from app.lake.tasks import not_done
-from app.storage import EventLog, Lease, Versions, open_async_redis
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.event_log import EventLog
+from app.storage.lease import Lease
 from app.storage.models import Models
+from app.storage.redis.client import open_async_redis
+from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
 from app.worker.model_cache import ModelCache, signing_key

@@ -16,7 +16,7 @@ from app.lake.executors import run_here
 from app.lake.maps import fitted_maps
 from app.lake.tasks import partitions_of
 from app.settings import Settings
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.worker.fitting import Methods

@@ -5,10 +5,12 @@ from typing import Any, cast
 
 import redis
 
-from app.storage import Appended, EventBatch, EventLog, keys, open_async_redis
-from app.storage.batch import Cell
+from app.storage import keys
+from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import ClickRules, OpenClick
+from app.storage.event_log import Appended, EventLog
+from app.storage.redis.client import open_async_redis
 from tests.storage.conftest import HOUR, TTL_SECONDS
 
 AT = HOUR * 3600 + 60.25

@@ -9,8 +9,12 @@ from typing import Protocol
 import pytest
 import redis
 
-from app.storage import Appended, BinsStore, EventBatch, EventLog, event_log, open_async_redis
+from app.storage import event_log
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.event_log import Appended, EventLog
 from app.storage.keys import shard_of
+from app.storage.redis.client import open_async_redis
 from app.storage.redis.server import redis_in_wheel, redis_on_path
 
 TTL_SECONDS = 3600

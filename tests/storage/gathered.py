@@ -2,7 +2,7 @@
 
 from itertools import chain, repeat
 
-from app.storage import EventBatch
+from app.storage.batch import EventBatch
 from app.storage.blocks import NO_TERMS
 from app.storage.keys import TargetHour
 from calibrators.fields.columns import by_event

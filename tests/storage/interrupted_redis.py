@@ -8,8 +8,7 @@ from typing import Any
 import redis
 
 import app.storage
-from app.storage import open_redis
-from app.storage.redis.client import lua
+from app.storage.redis.client import lua, open_redis
 
 SCRIPTS = {
     sha1(lua(file.stem).encode()).hexdigest(): file.stem

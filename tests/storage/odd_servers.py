@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import redis
 
-from app.storage import open_redis
+from app.storage.redis.client import open_redis
 from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
 from tests.reserved_ports import reserved_port
 

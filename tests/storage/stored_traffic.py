@@ -18,24 +18,18 @@ import numpy as np
 import redis
 
 from app.api.last_good import LastGood
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.settings import Settings
-from app.storage import (
-    EmbeddedRedis,
-    EventBatch,
-    EventLog,
-    Jobs,
-    Overrides,
-    Versions,
-    open_async_redis,
-    open_redis,
-)
-from app.storage.batch import Cell
+from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import StoredConversion, Terms
 from app.storage.clicks import OpenClick
+from app.storage.event_log import EventLog
+from app.storage.jobs import Jobs
 from app.storage.lease import Call, JointRefits, Member
-from app.storage.overrides import FrozenTargets
-from app.storage.redis.server import find_redis_binary
+from app.storage.overrides import FrozenTargets, Overrides
+from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.redis.server import EmbeddedRedis, find_redis_binary
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from tests.storage.contents import contents
 from tests.worker.delayed.click_world import (

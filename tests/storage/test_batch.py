@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage import EventBatch
-from app.storage.batch import Cell
+from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import LARGEST_WEIGHT
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import ANY_SHARD, LONGEST_ID

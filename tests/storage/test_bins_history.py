@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore
-from app.storage.bins import TABLES_AT_ONCE, hour_blocks
+from app.storage.bins import TABLES_AT_ONCE, BinsStore, hour_blocks
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from calibrators import BinsTable
 from calibrators.bins.table import HourTables

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, EventBatch, bins
-from app.storage.bins import TABLES_AT_ONCE
+from app.storage import bins
+from app.storage.batch import EventBatch
+from app.storage.bins import TABLES_AT_ONCE, BinsStore
 from app.storage.keys import SHARDS, TargetHour, hours, set_aside, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, Append, Impressions

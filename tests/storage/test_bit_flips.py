@@ -9,20 +9,22 @@ from typing import Any
 import pytest
 import redis
 
-from app.storage import BinsStore, EmbeddedRedis, Heartbeat, Jobs, Lease, Overrides, Versions
-from app.storage.bins import EvidenceStore
+from app.storage.bins import BinsStore, EvidenceStore
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
 from app.storage.errors import StorageError
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES
+from app.storage.jobs import Jobs
 from app.storage.keys import BREAKDOWNS, TargetHour
-from app.storage.lease import JointRefits
+from app.storage.lease import Heartbeat, JointRefits, Lease
 from app.storage.models import Models
-from app.storage.overrides import FrozenTargets
+from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
 from app.storage.statistics.breakdowns import Breakdowns, UnitDays
 from app.storage.statistics.folding import Folding
+from app.storage.versions import Versions
 from calibrators.peers import NotDivided
 from tests.conftest import redis_binary  # noqa: F401 - one server is enough: it reads no bits
 from tests.storage.contents import contents

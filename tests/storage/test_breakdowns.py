@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, EventBatch
-from app.storage.batch import Cell
+from app.storage.batch import Cell, EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Block, Terms, decode_block
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import EventColumns

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.storage import EmbeddedRedis, EventBatch, open_redis
+from app.storage.batch import EventBatch
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
 from tests.storage.clicks import AT, behaviour, click, conversion, did, of
 from tests.storage.traffic import Traffic, kill_at_work
 

@@ -3,9 +3,11 @@
 import pytest
 import redis
 
-from app.storage import Appended, BinsStore, IdempotencyConflict
+from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks, Refusal, StoreRefusal
 from app.storage.conversions import ConversionLog
+from app.storage.errors import IdempotencyConflict
+from app.storage.event_log import Appended
 from tests.storage.clicks import (
     AT,
     CELL,

@@ -3,8 +3,8 @@
 import pytest
 import redis
 
-from app.storage import Appended
 from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, StoreRefusal
+from app.storage.event_log import Appended
 from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, feature_kinds, of
 from tests.storage.contents import contents
 

@@ -7,10 +7,10 @@ from itertools import islice
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.storage import open_redis
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import ClickRules, OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.redis.client import open_redis
 from tests.storage.clicks import AT, Sent, append_by, of
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 

@@ -13,29 +13,22 @@ import redis
 from redis.crc import key_slot
 
 from app.settings import Settings
-from app.storage import (
-    Appended,
-    BinsStore,
-    EventBatch,
-    EventLog,
-    IdempotencyConflict,
-    Jobs,
-    Lease,
-    StorageUnavailable,
-    Versions,
-    keys,
-    open_async_redis,
-    open_redis,
-)
+from app.storage import keys
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks, Refusal
 from app.storage.conversions import ConversionLog
+from app.storage.errors import IdempotencyConflict, StorageUnavailable
+from app.storage.event_log import Appended, EventLog
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import Inspection
+from app.storage.jobs import Jobs
+from app.storage.lease import Lease
 from app.storage.models import Models
-from app.storage.redis.client import Replicas
+from app.storage.redis.client import Replicas, open_async_redis, open_redis
 from app.storage.redis.cluster import SlotMap
 from app.storage.store_watch import StoreDanger, StoreWatch, store_dangers
-from app.storage.versions import Notices
+from app.storage.versions import Notices, Versions
 from tests.storage.clicks import AT, CELL, RULES, click, conversion, did, feature_kinds, of
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import Cluster, cluster, move_slot, until

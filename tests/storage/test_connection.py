@@ -14,17 +14,12 @@ from typing import Any
 import pytest
 import redis
 
-from app.storage import (
-    Appended,
-    BinsStore,
-    EmbeddedRedis,
-    EventLog,
-    StorageUnavailable,
-    Versions,
-    open_async_redis,
-    open_redis,
-)
-from app.storage.redis.client import INGEST_CONNECTIONS
+from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
+from app.storage.event_log import Appended, EventLog
+from app.storage.redis.client import INGEST_CONNECTIONS, open_async_redis, open_redis
+from app.storage.redis.server import EmbeddedRedis
+from app.storage.versions import Versions
 from tests.api.running_service import eventually
 from tests.storage.conftest import TTL_SECONDS, Impressions
 

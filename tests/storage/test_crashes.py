@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, EmbeddedRedis, EventBatch, Lease, Versions, open_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
+from app.storage.versions import Versions
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.contents import damaged_blocks

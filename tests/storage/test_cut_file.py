@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from app.storage import EmbeddedRedis, open_redis
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
 from tests.storage.traffic import kill
 
 

@@ -7,8 +7,10 @@ import orjson
 import pytest
 import redis
 
-from app.storage import CorruptVersion, Lease, Versions
+from app.storage.errors import CorruptVersion
 from app.storage.keys import version as key_of
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 
 FIELDS = ("manifest", "report", "click:0", "click:1", "view:0")
 

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from app.storage import EmbeddedRedis, NoRedisBinary, RedisNotStarted, open_redis
+from app.storage.redis.client import open_redis
 from app.storage.redis.server import (
     LONGEST_SOCKET_PATH,
+    EmbeddedRedis,
+    NoRedisBinary,
+    RedisNotStarted,
     RedisProcess,
     redis_in_wheel,
     redis_on_path,
@@ -25,7 +28,7 @@ from tests.storage.odd_servers import answers
 OWNER = """
 import sys, time
 from pathlib import Path
-from app.storage import EmbeddedRedis
+from app.storage.redis.server import EmbeddedRedis
 with EmbeddedRedis(Path(sys.argv[1]), Path(sys.argv[2])) as server:
     print(server.process_id, server.url, flush=True)
     sys.stdin.read()

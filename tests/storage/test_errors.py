@@ -3,7 +3,6 @@
 import pytest
 from redis.exceptions import RedisError, ResponseError, TimeoutError
 
-import app.storage
 from app.storage import errors
 from app.storage.errors import StorageError, StorageUnavailable
 from app.storage.redis.client import reaching_the_store
@@ -38,8 +37,3 @@ def test_an_error_of_our_own_passes_as_it_is() -> None:
 def test_an_error_says_what_it_is_about(error: StorageError, says: str) -> None:
     assert isinstance(error, StorageError)
     assert says in str(error)
-
-
-def test_the_package_exports_what_it_says_in_order() -> None:
-    assert sorted(app.storage.__all__) == app.storage.__all__
-    assert all(hasattr(app.storage, name) for name in app.storage.__all__)

@@ -10,12 +10,13 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.storage import Appended, BinsStore, EventBatch
-from app.storage.batch import _FEW, Cell
+from app.storage.batch import _FEW, Cell, EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Terms
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids, stored_id, stored_ids
 from app.storage.event_columns import columns_of as fields_of
+from app.storage.event_log import Appended
 from app.storage.keys import SHARDS, shard_of, shards_of
 from tests.storage.conftest import HOUR, Append
 from tests.storage.gathered import rows_by_log

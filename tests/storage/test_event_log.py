@@ -5,15 +5,11 @@ import asyncio
 import pytest
 import redis
 
-from app.storage import (
-    Appended,
-    BinsStore,
-    EventBatch,
-    EventLog,
-    IdempotencyConflict,
-    open_async_redis,
-)
-from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.errors import IdempotencyConflict
+from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended, EventLog
+from app.storage.redis.client import open_async_redis
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents
 

@@ -9,8 +9,10 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.storage import BinsStore, EventBatch, open_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.keys import shard_of
+from app.storage.redis.client import open_redis
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, EventBatch
-from app.storage.batch import Cell
+from app.storage.batch import Cell, EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import Block, decode_block, decode_blocks
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import EventColumns, FieldValues, columns_of, pack_fields

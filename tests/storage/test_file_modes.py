@@ -3,7 +3,8 @@
 from contextlib import suppress
 from pathlib import Path
 
-from app.storage import EmbeddedRedis, open_redis
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
 
 
 def modes(folder: Path) -> dict[str, int]:

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore, open_redis
+from app.storage.bins import BinsStore
 from app.storage.blocks import Block
 from app.storage.keys import SHARDS, TargetHour, logs, set_aside, shard_of
+from app.storage.redis.client import open_redis
 from app.storage.statistics import folding
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions

@@ -8,13 +8,16 @@ import redis
 
 from app.api.last_good import unpacked
 from app.api.snapshot import Refresher
-from app.click_log import ClickLog
-from app.storage import BinsStore, Heartbeat, Jobs, Overrides, Versions
+from app.click_log.log import ClickLog
+from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.integrity.damage import Damage
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat
 from app.storage.models import Models
-from app.storage.versions import Notices
+from app.storage.overrides import Overrides
+from app.storage.versions import Notices, Versions
 from app.worker.loop import Worker
 from calibrators import Atlas, CalibrationMap
 from tests.storage.stored_traffic import (

@@ -3,8 +3,8 @@
 import pytest
 import redis
 
-from app.storage import Heartbeat
 from app.storage.keys import HEARTBEAT
+from app.storage.lease import Heartbeat
 
 STATE = {"at": 3600.5, "holder": "host:1", "refits": 3, "failures": 0, "error": None}
 

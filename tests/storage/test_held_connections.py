@@ -11,8 +11,8 @@ import redis.asyncio
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError, ResponseError
 
-from app.storage import EmbeddedRedis, open_async_redis
-from app.storage.redis.client import _HELD, INGEST_CONNECTIONS, HeldConnections
+from app.storage.redis.client import _HELD, INGEST_CONNECTIONS, HeldConnections, open_async_redis
+from app.storage.redis.server import EmbeddedRedis
 
 TIMEOUT = 0.5
 

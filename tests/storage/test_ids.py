@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from app.events.rejections import OpenTimes, Untimely
 from app.settings import Settings
-from app.storage import Appended, BinsStore, EventBatch, EventLog, open_async_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.event_columns import hash_ids, stored_id
+from app.storage.event_log import Appended, EventLog
 from app.storage.ids import UNFILTERED, IdFilter, IdFilters, IdLife, IdPacker, blocks_of
 from app.storage.integrity.damage import Damage
 from app.storage.keys import SHARDS, TargetHour, shard_of
+from app.storage.redis.client import open_async_redis
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 

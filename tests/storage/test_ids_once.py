@@ -17,9 +17,11 @@ from app.events.reading import Parsed
 from app.events.rejections import OpenTimes
 from app.events.schema import Impression
 from app.settings import Settings
-from app.storage import BinsStore, EventLog, open_async_redis, open_redis
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
 from app.storage.ids import IdLife, IdPacker
 from app.storage.keys import shard_of
+from app.storage.redis.client import open_async_redis, open_redis
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
 

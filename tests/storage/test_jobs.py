@@ -3,8 +3,8 @@
 import pytest
 import redis
 
-from app.storage import Job, Jobs, QueueFull
-from app.storage.jobs import LIFE_SECONDS
+from app.storage.errors import QueueFull
+from app.storage.jobs import LIFE_SECONDS, Job, Jobs
 from app.storage.keys import JOBS_QUEUED, JOBS_RUNNING, JOBS_SAME
 from app.storage.keys import job as key_of
 

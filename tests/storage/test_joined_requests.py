@@ -8,17 +8,13 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.storage import (
-    Appended,
-    BinsStore,
-    EventBatch,
-    EventLog,
-    StorageUnavailable,
-    open_async_redis,
-)
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import Terms
-from app.storage.event_log import _SMALL
+from app.storage.errors import StorageUnavailable
+from app.storage.event_log import _SMALL, Appended, EventLog
 from app.storage.ids import IdPacker
+from app.storage.redis.client import open_async_redis
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Impressions
 

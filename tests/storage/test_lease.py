@@ -6,11 +6,11 @@ from threading import Barrier, Thread
 import pytest
 import redis
 
-from app.storage import Lease, LeaseLost, open_redis
-from app.storage.errors import StorageUnavailable
+from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.keys import SHARDS
 from app.storage.keys import lease as key_of
-from app.storage.lease import LeaseKeeper, ShardShare
+from app.storage.lease import Lease, LeaseKeeper, ShardShare
+from app.storage.redis.client import open_redis
 
 NAME = "refit"
 SECONDS = 60.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.storage.keys import DAMAGE, SHARDS, TargetHour, hours, logs, shard_of
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions

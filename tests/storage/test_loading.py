@@ -9,9 +9,15 @@ import pytest
 
 from app.cli.serving.processes import Supervision
 from app.cli.serving.store import EmbeddedStore
-from app.storage import EmbeddedRedis, open_redis
 from app.storage.redis import server
-from app.storage.redis.server import LONGEST_SOCKET_PATH, Standing, find_redis_binary, standing
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import (
+    LONGEST_SOCKET_PATH,
+    EmbeddedRedis,
+    Standing,
+    find_redis_binary,
+    standing,
+)
 from tests.storage.slow_redis import KEYS, fill, slow_redis
 
 

@@ -5,9 +5,9 @@ import logging
 import pytest
 import redis
 
-from app.storage import CorruptVersion, Lease, LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage import keys as names
-from app.storage.lease import LeaseToken
+from app.storage.errors import CorruptVersion, LeaseLost, StorageUnavailable, UnknownVersion
+from app.storage.lease import Lease, LeaseToken
 from app.storage.models import Models, Trained
 from app.storage.versions import STAGED_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die

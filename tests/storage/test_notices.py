@@ -12,8 +12,11 @@ from tempfile import TemporaryDirectory
 import pytest
 import redis
 
-from app.storage import EmbeddedRedis, Lease, Versions, keys, open_redis
-from app.storage.versions import Notices
+from app.storage import keys
+from app.storage.lease import Lease
+from app.storage.redis.client import open_redis
+from app.storage.redis.server import EmbeddedRedis
+from app.storage.versions import Notices, Versions
 
 LONG = 60.0
 SHORT = 0.01

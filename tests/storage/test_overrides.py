@@ -3,7 +3,8 @@
 import pytest
 import redis
 
-from app.storage import Overrides, StorageUnavailable, TooManyOverrides
+from app.storage.errors import StorageUnavailable, TooManyOverrides
+from app.storage.overrides import Overrides
 
 
 @pytest.fixture

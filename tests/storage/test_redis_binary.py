@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage import NoRedisBinary
-from app.storage.redis.server import find_redis_binary, redis_in_wheel, redis_on_path
+from app.storage.redis.server import NoRedisBinary, find_redis_binary, redis_in_wheel, redis_on_path
 
 
 def executable(folder: Path, name: str) -> Path:

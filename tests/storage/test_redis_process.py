@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.storage import RedisNotStarted
 from app.storage.redis import server
-from app.storage.redis.server import RedisProcess, answers, socket_url
+from app.storage.redis.server import RedisNotStarted, RedisProcess, answers, socket_url
 
 
 @pytest.fixture

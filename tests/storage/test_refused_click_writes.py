@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from app.storage import StorageUnavailable
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog
+from app.storage.errors import StorageUnavailable
 from tests.storage.clicks import AT, CELL, RULES, append_by, behaviour, click, conversion, did, of
 from tests.storage.contents import contents
 

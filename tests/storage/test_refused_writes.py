@@ -5,14 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis
 
-from app.storage import (
-    BinsStore,
-    Heartbeat,
-    Jobs,
-    Lease,
-    StorageUnavailable,
-    Versions,
-)
+from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat, Lease
+from app.storage.versions import Versions
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
 from tests.storage.contents import contents

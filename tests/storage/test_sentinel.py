@@ -10,9 +10,12 @@ from redis.exceptions import RedisError
 from app.cli.serving.store import external_store
 from app.errors import CommandError
 from app.settings import Settings
-from app.storage import BinsStore, EventBatch, EventLog, StorageUnavailable, open_async_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
+from app.storage.event_log import EventLog
 from app.storage.redis.addresses import address_of
-from app.storage.redis.client import drop_connections, open_redis, store_of
+from app.storage.redis.client import drop_connections, open_async_redis, open_redis, store_of
 from app.storage.redis.cluster import MasterFinder
 from app.storage.store_watch import store_dangers
 from tests.storage.conftest import HOUR, TTL_SECONDS

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import redis
 
-from app.storage import BinsStore, StorageUnavailable, open_redis
+from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
 from app.storage.keys import logs
+from app.storage.redis.client import open_redis
 from app.storage.redis.server import socket_url
 from app.storage.store_watch import StoreCondition, StoreDanger, StoreWatch
 from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions

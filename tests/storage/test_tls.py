@@ -14,7 +14,10 @@ import pytest
 from app.cli.serving.store import external_store
 from app.errors import CommandError
 from app.settings import Settings
-from app.storage import BinsStore, EventBatch, EventLog, open_async_redis, open_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.event_log import EventLog
+from app.storage.redis.client import open_async_redis, open_redis
 from calibrators import Atlas, CalibrationMap
 from tests.api.events import impression
 from tests.api.running_service import serving

@@ -6,7 +6,10 @@ from threading import Event, Thread
 import pytest
 import redis
 
-from app.storage import Lease, LeaseToken, UnknownVersion, Versions, open_redis
+from app.storage.errors import UnknownVersion
+from app.storage.lease import Lease, LeaseToken
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from tests.storage.interrupted_redis import InterruptedRedis
 
 PUBLISHED = 40

@@ -6,19 +6,12 @@ from collections.abc import Callable
 import pytest
 import redis
 
-from app.storage import (
-    Lease,
-    LeaseLost,
-    LeaseToken,
-    Published,
-    StorageUnavailable,
-    UnknownVersion,
-    Versions,
-)
+from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.keys import CURRENT, HISTORY
 from app.storage.keys import lease as lease_key
 from app.storage.keys import version as key_of
-from app.storage.versions import STAGED_SECONDS
+from app.storage.lease import Lease, LeaseToken
+from app.storage.versions import STAGED_SECONDS, Published, Versions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 

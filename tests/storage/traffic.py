@@ -9,14 +9,11 @@ from threading import Timer
 
 import redis
 
-from app.storage import (
-    EmbeddedRedis,
-    EventBatch,
-    EventLog,
-    StorageUnavailable,
-    open_async_redis,
-    open_redis,
-)
+from app.storage.batch import EventBatch
+from app.storage.errors import StorageUnavailable
+from app.storage.event_log import EventLog
+from app.storage.redis.client import open_async_redis, open_redis
+from app.storage.redis.server import EmbeddedRedis
 from tests.storage.conftest import TTL_SECONDS
 
 CLIENTS = 8

@@ -9,7 +9,9 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
-from app.storage import EventBatch, EventLog, open_async_redis
+from app.storage.batch import EventBatch
+from app.storage.event_log import EventLog
+from app.storage.redis.client import open_async_redis
 from evaluation import EventTable
 
 HOUR = 400_000

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.storage import Lease, Versions
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas
 

@@ -5,9 +5,12 @@ from dataclasses import replace
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, EventBatch, Lease, Versions
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import NO_TERMS
 from app.storage.experiments import split_of
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS

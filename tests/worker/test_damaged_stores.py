@@ -5,19 +5,17 @@ from threading import Event, Thread
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import (
-    BinsStore,
-    Heartbeat,
-    Jobs,
-    StorageUnavailable,
-    Versions,
-    keys,
-    open_redis,
-)
+from app.storage import keys
+from app.storage.bins import BinsStore
+from app.storage.errors import StorageUnavailable
 from app.storage.integrity.damage import Damage
 from app.storage.integrity.inspection import TYPES, Inspection
+from app.storage.jobs import Jobs
 from app.storage.keys import TargetHour, shard_of
+from app.storage.lease import Heartbeat
+from app.storage.redis.client import open_redis
 from app.storage.store_watch import StoreWatch
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from tests.storage.contents import contents
 from tests.worker.conftest import HOUR

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, Lease, Versions
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.atlas_cache import CachedVersion, Steering
 from app.worker.experiments import Challengers
 from app.worker.monitoring import scorecard_of

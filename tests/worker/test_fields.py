@@ -7,10 +7,14 @@ import numpy as np
 import pytest
 import redis
 
-from app.click_log import ClickLog, ClosedClick
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.settings import Settings
-from app.storage import BinsStore, EventBatch, Lease, Versions
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
 from app.storage.statistics.breakdowns import DeclaredFields
+from app.storage.versions import Versions
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import RelabelledClicks

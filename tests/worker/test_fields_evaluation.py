@@ -5,9 +5,12 @@ import pytest
 import redis
 
 from app.settings import Settings
-from app.storage import BinsStore, EventBatch, Lease, Versions
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import NO_TERMS, Terms
+from app.storage.lease import Lease
 from app.storage.statistics.breakdowns import DeclaredFields
+from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.experiments import Canary, _Watch
 from app.worker.refit import Refitter, Request

@@ -3,8 +3,8 @@
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import Versions
 from app.storage.overrides import FrozenTargets
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.progress import PUBLISHING
 from app.worker.refit import Request

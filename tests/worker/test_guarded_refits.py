@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, Jobs, Lease, Versions
+from app.storage.bins import BinsStore
+from app.storage.jobs import Jobs
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas

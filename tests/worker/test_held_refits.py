@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import Heartbeat, Jobs, Lease, LeaseLost, Versions, keys
+from app.storage import keys
+from app.storage.errors import LeaseLost
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat, Lease
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from evaluation import EventTable
 from tests.worker.conftest import HOUR

@@ -12,8 +12,13 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
-from app.storage import BinsStore, EventBatch, Heartbeat, Jobs, Lease, Versions, open_redis
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.jobs import Jobs
 from app.storage.keys import SHARDS, TargetHour, shard_of
+from app.storage.lease import Heartbeat, Lease
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from app.worker import refit
 from app.worker.loop import LEASE, Worker
 from calibrators.maps import look_up

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, Lease, Overrides, Versions
+from app.storage.bins import BinsStore
 from app.storage.keys import OVERRIDES
+from app.storage.lease import Lease
+from app.storage.overrides import Overrides
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
 from calibrators.bins.table import History

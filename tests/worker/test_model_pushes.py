@@ -5,9 +5,11 @@ import redis
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
-from app.storage import BinsStore, Lease, Versions
+from app.storage.bins import BinsStore
+from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
+from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import BinsTable
 from calibrators.fields.bin_rows import BinRows

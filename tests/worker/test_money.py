@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, EventBatch, Lease, Versions, keys
+from app.storage import keys
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.blocks import TERMS, Terms
 from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
+from app.storage.lease import Lease
 from app.storage.statistics.breakdowns import COLUMNS, DAYS_KEPT
+from app.storage.versions import Versions
 from app.worker.monitoring import MoneyReport
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable

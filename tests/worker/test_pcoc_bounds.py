@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore, keys
+from app.storage import keys
+from app.storage.bins import BinsStore
 from app.worker.monitoring import PcocBounds
 from calibrators import BinsTable
 from calibrators.evidence import bound_of

@@ -7,8 +7,12 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
-from app.storage import BinsStore, Heartbeat, Jobs, Versions, keys
+from app.storage import keys
+from app.storage.bins import BinsStore
 from app.storage.errors import StorageUnavailable
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat
+from app.storage.versions import Versions
 from app.worker.loop import LeaseKeeper, Worker
 from app.worker.progress import PUBLISHING, JobCancelled, Progress, Step
 from tests.worker.conftest import HOUR

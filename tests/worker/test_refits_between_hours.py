@@ -3,7 +3,7 @@
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import Versions
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.monitoring import PrequentialEvaluation, TargetReport, carried_over
 from tests.worker.conftest import HOUR

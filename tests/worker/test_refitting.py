@@ -9,7 +9,11 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import BinsStore, EventBatch, Lease, LeaseLost, Versions
+from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
+from app.storage.errors import LeaseLost
+from app.storage.lease import Lease
+from app.storage.versions import Versions
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore
+from app.storage.bins import BinsStore
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.worker.monitoring import RawWindow, TargetScorecards, TopCampaigns
 from app.worker.refit import ReadBlocks, StoredHistory

@@ -20,18 +20,22 @@ import numpy as np
 import pytest
 
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.storage import BinsStore, Jobs, Lease, Versions, open_redis
+from app.storage.bins import BinsStore
 from app.storage.experiments import CHALLENGER_OF
+from app.storage.jobs import Jobs
 from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, joint_refit, lease, seal, shards_of
 from app.storage.lease import (
     PLACES,
     Call,
     JointRefits,
+    Lease,
     Member,
     ShardShare,
     packed,
     unpacked,
 )
+from app.storage.redis.client import open_redis
+from app.storage.versions import Versions
 from app.worker import loop
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.monitoring import RawWindow, TargetReport

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.click_log import ClickLog, ClosedClick
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.settings import Settings
 from app.storage.blocks import StoredConversion
 from evaluation.backtest.click_history import ClickStream

@@ -6,9 +6,9 @@ from shutil import copytree
 import pytest
 import redis
 
-from app.click_log import ClickLog
+from app.click_log.log import ClickLog
 from app.settings import Settings
-from app.storage import Lease
+from app.storage.lease import Lease
 from app.storage.models import Models
 from app.worker.model_cache import ModelCache
 from evaluation.backtest.click_history import ClickStream

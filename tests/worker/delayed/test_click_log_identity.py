@@ -10,10 +10,12 @@ import pytest
 import redis
 
 from app.cli.main import main
-from app.click_log import ClickLog, OtherClickLog
+from app.click_log.folder import OtherClickLog
+from app.click_log.log import ClickLog
 from app.settings import Settings
-from app.storage import EventBatch, Versions
+from app.storage.batch import EventBatch
 from app.storage.clicks import OpenClick, OpenClicks
+from app.storage.versions import Versions
 from app.worker import loop
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import DelayedTargets, claim_click_log

@@ -5,12 +5,14 @@ from threading import Event
 
 import pytest
 
-from app.click_log import ClickLog, ClickLogUnavailable
-from app.storage import EventBatch, Versions
+from app.click_log.folder import ClickLogUnavailable
+from app.click_log.log import ClickLog
+from app.storage.batch import EventBatch
 from app.storage.blocks import StoredConversion
 from app.storage.clicks import OpenClick, OpenClicks
 from app.storage.conversions import ConversionLog
 from app.storage.keys import SHARDS, shard_of
+from app.storage.versions import Versions
 from app.worker import delayed_targets
 from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser, served

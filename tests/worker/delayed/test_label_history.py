@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from app.storage import BinsStore, Versions
+from app.storage.bins import BinsStore
+from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import LabelHistory, relabelled, spans

@@ -7,7 +7,8 @@ from collections import deque
 import numpy as np
 import pytest
 
-from app.click_log import ClickLog, ClosedClick
+from app.click_log.log import ClickLog
+from app.click_log.rows import ClosedClick
 from app.events.admission import Admission
 from app.events.products import ProductTrials
 from app.events.reading import Parsed

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from app.storage import BinsStore, Versions
+from app.storage.bins import BinsStore
 from app.storage.models import Trained
+from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import label_inputs, relabelled, score

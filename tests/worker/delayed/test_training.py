@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.click_log import ClickLog
-from app.storage import LeaseLost
+from app.click_log.log import ClickLog
 from app.storage.blocks import StoredConversion
+from app.storage.errors import LeaseLost
 from app.worker.relabelling import score
 from app.worker.training import MaturedClicks, NothingToTrain, Trainer, TrainingTask
 from evaluation import auc, log_loss, pcoc

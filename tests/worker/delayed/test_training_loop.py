@@ -6,8 +6,12 @@ from unittest.mock import Mock
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.storage import EventBatch, Heartbeat, Jobs, StorageUnavailable, Versions
+from app.storage.batch import EventBatch
 from app.storage.clicks import OpenClick
+from app.storage.errors import StorageUnavailable
+from app.storage.jobs import Jobs
+from app.storage.lease import Heartbeat
+from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.schedule import TrainingSchedule
 from app.worker.training import Lesson

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.click_log import ClosedClick
-from app.storage import BinsStore
+from app.click_log.rows import ClosedClick
+from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
 from app.storage.statistics.breakdowns import OF_CLICKS
 from app.worker.relabelling import UnitConversions, relabelled
