@@ -22,7 +22,7 @@ def test_equal_scores_are_put_together_and_empty_ones_left_out() -> None:
     )
 
     assert columns(tally) == [[0.0, 0.1, 0.4], [3.0, 2.0, 5.0], [3.0, 1.0, 1.0]]
-    assert (tally.total_weight, tally.total_positives) == (10.0, 5.0)
+    assert (tally.total_weight, tally.positives.sum()) == (10.0, 5.0)
 
 
 @given(st.lists(strategies.samples, min_size=1, max_size=20), st.randoms(use_true_random=False))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from app.storage.redis import server
-from app.storage.redis.server import RedisNotStarted, RedisProcess, answers, socket_url
+from app.storage.redis.server import RedisNotStarted, RedisProcess, socket_url
+from tests.storage.odd_servers import answers
 
 
 @pytest.fixture
