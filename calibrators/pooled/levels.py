@@ -104,6 +104,10 @@ class Levels:
         return replace(self, shifts=shifts, variances=variances, set_aside=set_aside)
 
 
+_SURE = 1 - 1e-9
+"""Rates that are higher cannot rise."""
+
+
 def in_log_odds(ratios: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
     """From log ratios of expected positives and their variances, (n,) each, to what their
     probabilities differ by in log-odds, and the variances of that.
@@ -112,7 +116,7 @@ def in_log_odds(ratios: Floats, variances: Floats, rates: Floats) -> tuple[Float
         changes their number by (1 - p) d, to the first order. It takes p no farther than half-way
         to 1.
     """
-    rates = np.maximum(rates, np.finfo(float).tiny)
+    rates = np.clip(rates, np.finfo(float).tiny, _SURE)
     moved = np.minimum(np.exp(ratios) * rates, (1 + rates) / 2)
     shifts = np.log(moved / rates) - np.log1p(-moved) + np.log1p(-rates)
     return shifts, variances / (1 - moved) ** 2

@@ -223,7 +223,7 @@ def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
 
 
 def _low(usual: Floats, seen: Floats) -> NDArray[np.bool_]:
-    held = usual > 0
+    held = usual > 1e-9
     if not held.any():
         return held
     ratio = float(np.median(seen[held] / usual[held]))

@@ -266,12 +266,12 @@ class Transports:
         return {name: row for row, name in enumerate(self.campaigns)}
 
 
-_NEARLY_ALL, _OFTEN = 0.5, 0.005
+_MOST, _OFTEN = 0.5, 0.005
 
 
 def frequent_scores(history: History, first: int) -> Floats:
-    """Of each coarse cell in which, from an hour on, one cell of the grid has nearly all
-    impressions, and these are many: the log-odds of its score, (CELLS,), NaN for other cells.
+    """Of each coarse cell in which, from an hour on, one cell of the grid has most impressions,
+    and these are many: the log-odds of its score, (CELLS,), NaN for other cells.
 
     What a model that fails gives everybody, say. The mean of a coarse cell is that of all hours;
     this is where history and newest hours have to meet exactly.
@@ -282,7 +282,7 @@ def frequent_scores(history: History, first: int) -> Floats:
         sums += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 1)]
     counts, coarse = sums[0], coarse_cells()
     whole = sum_at(coarse, counts, CELLS)[coarse]
-    often = (counts >= _NEARLY_ALL * whole) & (counts > _OFTEN * counts.sum())
+    often = (counts >= _MOST * whole) & (counts > _OFTEN * counts.sum())
     found = np.full(CELLS, np.nan)
     scores = log_odds(np.minimum(sums[1, often] / counts[often], 1.0))
     found[_coarse_at(scores)] = found[coarse[often]] = scores

@@ -63,6 +63,16 @@ def test_log_odds_and_log_ratios_are_of_the_same_probabilities(rate, level, vari
         assert once_more == pytest.approx(spreads / (1 - rate) ** 2, rel=1e-9)
 
 
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_rates_of_none_and_of_all_are_no_error(rate):
+    """Where all is positive nothing rises, and what falls is a number still."""
+    ratios = np.array([-0.5, 0.0, 0.5])
+    shifts, spreads = in_log_odds(ratios, np.ones(3), np.full(3, rate))
+    assert np.isfinite(spreads).all()
+    expected = ratios if rate == 0 else [-20.29, 0.0, log(2)]
+    assert shifts == pytest.approx(expected, abs=0.05)
+
+
 def test_levels_of_high_rates_are_in_log_odds():
     """A quarter more clicks at a rate of a half are .62 of all impressions."""
     expected, _ = platform(3, campaigns=50)
