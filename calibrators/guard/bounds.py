@@ -113,7 +113,8 @@ class _Drawing(NamedTuple):
         """The knots that join those that are taken."""
         drawn = self._drawn(taken)
         outside = (drawn < self.lower - _ROUNDING) | (drawn > self.upper + _ROUNDING)
-        errors = np.abs(log_odds_of(drawn) - self.wanted) + _OUTSIDE * outside
+        # Rounding, which differs by how campaigns are divided, must not say which joins.
+        errors = np.round(np.abs(log_odds_of(drawn) - self.wanted), 6) + _OUTSIDE * outside
         found = _worst(np.where(taken, 0.0, errors), np.flatnonzero(taken))
         maps = self.maps[found]
         left = most - np.bincount(self.maps[taken], minlength=self.maps[-1] + 1)
