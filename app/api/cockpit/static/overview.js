@@ -94,6 +94,10 @@ const Bound = ({ status, said }) => html`<h1 tabindex="-1">Overview</h1>
   <section class="card" aria-labelledby="targets"><h2 id="targets">Your campaigns</h2><ul>
     ${Object.entries(status.targets).map(([name, { delayed }]) => html`<li><a href="#/campaigns/${name}">${name}</a>${delayed && ", delayed"}</li>`)}</ul></section>`;
 
+// A worker publishes its first version, of no maps, before any event has come.
+const unlearnt = ({ version, targets }) => version === "none" ||
+  Object.values(targets).every(({ campaigns, delayed, window }) => !campaigns && (delayed || window?.raw.n === 0));
+
 const step = (name, text, code) => html`<li><b>${name}.</b> ${text}<pre tabindex="0">${code}</pre></li>`;
 
 export function FirstSteps() {
@@ -125,7 +129,7 @@ export function Overview({ status }) {
         <${Fact} name="Redis" tone=${events === "up" ? "" : "bad"} value=${events} note=${store.oldest_unfolded_seconds ? `oldest hour waits ${duration(store.oldest_unfolded_seconds)}` : "nothing waits"} />
         <${Fact} name="refits" value=${count(worker.refits)} note=${`${count(worker.failures ?? 0)} failed since the worker began`} />
       </dl></section>
-    ${status.version === "none" && html`<${FirstSteps} />`}
+    ${unlearnt(status) && html`<${FirstSteps} />`}
     ${Object.entries(status.targets).map(([name, target]) => html`<${Target} key=${name} name=${name} target=${target} />`)}
     ${Object.keys(status.products).length > 0 && html`<${Products} products=${status.products} />`}`;
 }
