@@ -329,7 +329,7 @@ def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browse
         first = page.get_by_role("heading", name="what to do first")
         expect(first).to_be_visible()
         expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
-        nothing = dict.fromkeys(("raw", "calibrated"), {"n": 0.0, "positives": 0.0})
+        nothing = {stage: {"n": 0.0, "positives": 0.0} for stage in ("raw", "calibrated")}
         service.publish({"click": Atlas.empty()}, {"targets": {"click": {"window": nothing}}})
         page.clock.fast_forward(LATER)
         expect(page.locator("footer")).to_contain_text(f"Version {service.serving}")
