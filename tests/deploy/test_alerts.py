@@ -180,6 +180,31 @@ def test_each_alert_has_a_runbook_and_each_runbook_an_alert():
         assert [line[3:] for line in pages[name].splitlines() if line[:3] == "## "] == [*titles]
 
 
+def test_runbooks_name_units_that_are_installed():
+    text = "".join(path.read_text() for path in RUNBOOKS.glob("*.md"))
+    named = set(re.findall(r"(?:systemctl status|journalctl -u) ([\w.-]+)", text))
+
+    assert named == {path.stem for path in (ROOT / "deploy/systemd").glob("*.service")}
+
+
+def test_what_runbooks_look_for_is_found():
+    """Processes that others start have the package in their command; shed requests have no code."""
+    looked_for = {
+        ("SiroccoLatencyBurnsFast", "pgrep -d, -f"): (
+            "/usr/bin/python /usr/local/lib/sirocco/bin/sirocco serve --workers 4",
+            "/usr/bin/python -P -m app.cli --parent 7 serve --as-worker 3,5,3,0,4",
+        ),
+        ("SiroccoErrorsBurnFast", "grep -E"): (
+            'sirocco_requests_total{code="503",route="/v1/events"} 1.0',
+            'sirocco_requests_total{route="/v1/events",code="503"} 1.0',
+            'sirocco_shed_total{route="/v1/events"} 1.0',
+        ),
+    }
+    for (name, command), lines in looked_for.items():
+        (pattern,) = re.findall(f"{command} '(.*)'", (RUNBOOKS / f"{name}.md").read_text())
+        assert [line for line in lines if not re.search(pattern, line)] == []
+
+
 def test_each_alert_is_fired_and_quiet_in_a_case_of_its_own():
     cases = [case for path in OF_EACH for case in yaml.safe_load(path.read_text())["tests"]]
     fired = {case["name"] for case in cases if "exp_alerts" in case["alert_rule_test"][0]}
