@@ -122,7 +122,7 @@ ROWS: Final[dict[str, tuple[Chart, ...]]] = {
         Chart(
             "PCOC by field",
             "Of the values of a field with the most evidence, in the newest hours.",
-            {"{{field}} {{value}}": _most("field_pcoc", "field", "value")},
+            {"{{target}} {{field}} {{value}}": _most("field_pcoc", "field", "value")},
         ),
         Chart(
             "Field-RCE with its floor",
@@ -135,7 +135,11 @@ ROWS: Final[dict[str, tuple[Chart, ...]]] = {
         Chart(
             "PCOC of the largest campaigns",
             "Of the window, after calibration.",
-            {"{{campaign}}": _most("campaign_pcoc", "campaign", where='stage="calibrated"')},
+            {
+                "{{target}} {{campaign}}": _most(
+                    "campaign_pcoc", "campaign", where='stage="calibrated"'
+                )
+            },
         ),
         Chart(
             "PCOC of the scores",

@@ -128,6 +128,15 @@ def test_the_board_is_what_its_code_writes():
     assert board["uid"] == "sirocco"
 
 
+def test_a_legend_tells_the_series_of_a_query_apart():
+    """Whatever a query groups by, with two targets as with one."""
+    charts = [chart for charts in BOARD["ROWS"].values() for chart in charts]
+    for legend, query in ((legend, q) for chart in charts for legend, q in chart.queries.items()):
+        if "histogram_quantile" not in query:
+            grouped = {name.strip() for found in _BY.findall(query) for name in found.split(",")}
+            assert grouped <= set(re.findall(r"{{(\w+)}}", legend)), legend
+
+
 def test_each_alert_says_how_bad_it_is_and_where_to_read_on():
     for name, rule in alerts().items():
         assert rule["labels"]["severity"] in ("page", "ticket"), name
