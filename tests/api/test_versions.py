@@ -243,6 +243,19 @@ def test_a_freeze_is_idempotent_and_has_a_dry_run(service):
     assert FrozenTargets(service.store).read() == since
 
 
+def test_the_audit_log_tells_what_was_frozen_before_and_after(service):
+    post(service, "freeze", target="click")
+    post(service, "freeze", target="conversion")
+    post(service, "unfreeze", target="click")
+
+    newest_first = service.http.get("/v1/admin/audit").json()["entries"]
+    assert [(entry["before"], entry["after"]) for entry in newest_first] == [
+        (["click", "conversion"], ["conversion"]),
+        (["click"], ["click", "conversion"]),
+        ([], ["click"]),
+    ]
+
+
 def test_damage_thaws_nothing(service):
     post(service, "freeze", target="click")
     service.store.hset("sirocco:{maps}:frozen", "click", b"2:junk")

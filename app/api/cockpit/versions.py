@@ -235,11 +235,11 @@ async def _changed(
     freezes = what == "freeze"
     chosen = _chosen(given, wanted)
     names = [name for name in chosen.names if (name in before) is not freezes]
+    frozen = sorted({*before, *names} if freezes else {*before} - {*names})
     if not wanted.dry_run and names:
-        about = {"target": ", ".join(chosen.targets), "before": sorted(before), "after": names}
+        about = {"target": ", ".join(chosen.targets), "before": sorted(before), "after": frozen}
         await by.changes(given.audit, what, lambda: change(names), **about)
-    frozen = {*before, *names} if freezes else {*before} - {*names}
-    return {"changed": names, "frozen": sorted(frozen), "dry_run": wanted.dry_run}
+    return {"changed": names, "frozen": frozen, "dry_run": wanted.dry_run}
 
 
 def _chosen(given: Resources, wanted: RollbackRequest | FreezeRequest) -> Chosen:
