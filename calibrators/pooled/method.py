@@ -334,6 +334,9 @@ class _Served:
 
     def atlas(self, levels: Levels, effects: FittedEffects | None) -> Atlas:
         """Their maps at these levels, campaigns in order of their names, and the effects."""
+        if not self.campaigns:
+            # Of straight pieces between few knots: scores would not come back as they are.
+            return Atlas.empty()
         first = 1 + len(self.groups)
         order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)

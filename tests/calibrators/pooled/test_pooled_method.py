@@ -20,9 +20,10 @@ LEVELS = [0.5, -0.5, 0.0, 1.0, -1.0, 0.2]
 
 
 def every_map(atlas: Atlas) -> list[CalibrationMap]:
-    """The campaigns' maps and the target's."""
-    assert atlas.target_map is not None
-    return [*(atlas.map_of(name) for name in atlas.campaigns), atlas.target_map]
+    """The campaigns' maps and the target's; of none without campaigns."""
+    own = [atlas.map_of(name) for name in atlas.campaigns]
+    assert (atlas.target_map is None) is (own == [])
+    return [*own, atlas.target_map] if atlas.target_map else []
 
 
 def table_of(events: list[tuple[int, float, float, float]]) -> BinsTable:
@@ -230,6 +231,17 @@ def test_a_running_hour_counts_as_far_as_it_has_come() -> None:
     fitted = Pooled().refit(History(NEWEST + 0.25, [hours]), trial=True)
 
     assert fitted.atlas(["a0000"], [0.05])[0] > 1.2 * fitted.atlas(["a0001"], [0.05])[0]
+
+
+def test_who_has_learnt_nothing_gives_scores_back_as_they_are() -> None:
+    """As the identity, which waits for approval where maps serve."""
+    fitted = Pooled().refit(history({}), trial=True)
+    scores = np.array([0.0, 0.02, 0.5, 1.0])
+
+    for atlas in (fitted.atlas, fitted.trial):
+        assert atlas is not None
+        assert atlas.target_map is None
+        np.testing.assert_array_equal(atlas(["shoes"] * 4, scores), scores)
 
 
 def test_hours_before_the_window_are_forgotten() -> None:
