@@ -21,7 +21,7 @@ function row(target, { campaign, calibrator, pcoc, report }) {
   const link = html`<a href=${campaignLink(target, campaign)}>${campaign}</a>`;
   if (!pcoc) return [link, number(report?.pcoc_calibrated), number(report?.pcoc_raw), count(report?.n), calibrator || "raw score"];
   return [link, html`<${PcocBar} ...${pcoc} />`, html`${number(pcoc.value, 2)} ${pcoc.off && html`<${Badge} tone="bad">${pcoc.direction === "over" ? "too high" : "too low"}<//>`}`,
-    interval(pcoc), number(pcoc.evidence, 1), count(pcoc.predicted), count(pcoc.positives), calibrator || "raw score"];
+    interval(pcoc), number(pcoc.evidence, 1), number(pcoc.predicted, 1), number(pcoc.positives, 1), calibrator || "raw score"];
 }
 
 const HEADS = {
