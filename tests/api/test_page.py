@@ -246,6 +246,26 @@ def test_a_rollback_through_the_page_changes_what_serves(browser, furnished):
     assert [entry["what"] for entry in entries] == ["unfreeze", "rollback"]
 
 
+def test_a_holdout_is_neither_watched_nor_promoted(browser, furnished):
+    one = EXPERIMENTS["experiments"]["click"] | {"challenger": {}, "shares": {"raw": 0.01}}
+    with opened(browser, furnished) as seen:
+        holdout = {**EXPERIMENTS, "experiments": {"click": one | {"watch": {}}}}
+        seen.page.route("**/v1/experiments", lambda route: route.fulfill(json=holdout))
+        show(seen.page, "experiments")
+
+        expect(seen.page.locator(".fact", has_text="canary").locator("dd")).to_contain_text("off")
+        expect(seen.page.get_by_role("button", name="Promote")).to_be_disabled()
+
+
+def test_of_a_map_that_stays_no_probability_is_told(browser, furnished):
+    with opened(browser, furnished) as seen:
+        show(seen.page, "versions")
+        seen.page.get_by_role("button", name=f"Compare {furnished.serving}").click()
+
+        same = "0 of 6 campaigns would move. Everybody else: as now."
+        expect(seen.page.get_by_role("region", name="If ")).to_contain_text(same)
+
+
 def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser, settings):
     changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
     with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:

@@ -73,13 +73,13 @@ function Experiment({ target, one, admin, ask }) {
     <dl class="facts">
       <${Fact} name="challenger" value=${one.challenger.method || one.challenger.version || "none"} note=${one.challenger.method ? "fitted at every refit" : one.challenger.version ? "a version that is kept" : "a holdout"} />
       ${Object.entries(split).map(([arm, share]) => html`<${Fact} name=${`share: ${arm}`} value=${percent(share)} />`)}
-      <${Fact} name="canary" value=${one.canary ? "watched" : "off"} note=${`since ${moment(one.since)}`} />
+      <${Fact} name="canary" value=${one.canary && split.challenger > 0 ? "watched" : "off"} note=${`since ${moment(one.since)}`} />
       ${watch.bound && html`<${Fact} name="evidence against it" value=${number(watch.evidence ?? 0, 1)} note=${`stopped at ${number(watch.bound, 1)}`} />
         <${Fact} name="clicks of its arm" value=${number(watch.positives, 0)} note=${`${number(watch.predicted, 0)} predicted`} />`}
     </dl>
     <h3>On the same traffic</h3>
     <${Table} label=${`Champion and challenger of ${target}`} heads=${["span", "maps", ...COLUMNS.map(([text]) => text)]} rows=${rows} />
-    <p class="buttons">${admin && html`<button type="button" class="main" disabled=${aborted} onClick=${() => ask(ending("promote", target))}>Promote<span class="unseen"> ${target}</span></button>
+    <p class="buttons">${admin && html`<button type="button" class="main" disabled=${aborted || !Object.keys(one.challenger).length} onClick=${() => ask(ending("promote", target))}>Promote<span class="unseen"> ${target}</span></button>
       <button type="button" onClick=${() => ask(ending("stop", target))}>Stop<span class="unseen"> ${target}</span></button>`}
       </p><${Analysis} target=${target} />
   </section>`;

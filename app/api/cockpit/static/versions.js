@@ -50,7 +50,7 @@ function Difference({ version, onClose }) {
   const asked = usePolled(`${ADMIN}/versions/${encodeURIComponent(version)}/diff?limit=10`, 0);
   return html`<section class="card" aria-labelledby="diff"><header><h2 id="diff">If ${version} served</h2><button type="button" onClick=${onClose}>Close</button></header>
     <${Loading} asked=${asked}>${({ against, targets }) => Object.entries(targets).map(([name, one]) => html`
-      <h3>${name}</h3><p>Against ${against}: ${moved(name, one)} Everybody else: ${rate(one.everybody_else.before)} to ${rate(one.everybody_else.after)}.</p>
+      <h3>${name}</h3><p>Against ${against}: ${moved(name, one)} Everybody else: ${one.everybody_else.before === one.everybody_else.after ? "as now" : `${rate(one.everybody_else.before)} to ${rate(one.everybody_else.after)} at score ${rate(one.everybody_else.score)}`}.</p>
       ${one.largest.length > 0 && html`<${Table} label=${`Campaigns of ${name} that move most`} heads=${["campaign", "at score", "now", "then"]}
         rows=${one.largest.map((row) => [html`<a href=${campaignLink(name, row.campaign)}>${row.campaign}</a>`, rate(row.score), rate(row.before), rate(row.after)])} />`}`)}<//>
   </section>`;
