@@ -11,12 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from calibrators.bins.model_versions import (
-    MOST_VERSIONS,
-    by_version,
-    named,
-    parted,
-)
+from calibrators.bins.model_versions import MOST_VERSIONS, by_version, named, parted
 from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import MapColumns

@@ -358,11 +358,7 @@ class EventLog:
         return names, arguments
 
     def _add_blocks(
-        self,
-        entries: Sequence[LogEntry],
-        names: list[str],
-        arguments: _Arguments,
-        with_names: bool,
+        self, entries: Sequence[LogEntry], names: list[str], arguments: _Arguments, with_names: bool
     ) -> None:
         now = self._clock()
         for log, ids, block, clicks in entries:

@@ -16,12 +16,11 @@ import numpy as np
 from app.storage.bins import BinsStore
 from app.worker.atlas_cache import AtlasCache
 from calibrators.bins.table import BinsTable
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
 from calibrators.samples import Floats, sum_at
 from evaluation.fields.field_errors import FieldSums
-from evaluation.fields.multicalibration import SegmentSums
+from evaluation.fields.multicalibration import SegmentSums, spreads_of
 from evaluation.metrics.predictions import ratio
 
 HOURS: Final = 3
@@ -208,23 +207,8 @@ def _segments(table: BinsTable) -> SegmentSums:
     k = len(table.campaigns)
     columns = (weights, p * weights, outcomes * weights, p * (1.0 - p) * weights)
     samples, expected, positives, variance = (sum_at(rows, column, k) for column in columns)
-    spreads = _spreads((outcomes - p) * weights, rows, k)
+    spreads = spreads_of((outcomes - p) * weights, rows, k)
     return SegmentSums(samples, samples, expected, positives, variance, spreads)
-
-
-def _spreads(differences: Floats, rows: Any, k: int) -> Floats:
-    """Highest less lowest running sum of each row, (k,)."""
-    spreads = np.zeros(k)
-    if not len(rows):
-        return spreads
-    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
-    steps = differences.copy()
-    # Each row takes back what the one before it came to, so that one running sum serves all.
-    steps[starts[1:]] -= np.add.reduceat(differences, starts)[:-1]
-    running = np.cumsum(steps)
-    highest = np.maximum(np.maximum.reduceat(running, starts), 0.0)
-    spreads[rows[starts]] = highest - np.minimum(np.minimum.reduceat(running, starts), 0.0)
-    return spreads
 
 
 def _known(value: float) -> float | None:

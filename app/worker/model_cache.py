@@ -49,10 +49,7 @@ class ModelCache:
     """
 
     def __init__(
-        self,
-        models: Models,
-        key: Callable[[], bytes],
-        trial: Callable[[bytes], None] = try_model,
+        self, models: Models, key: Callable[[], bytes], trial: Callable[[bytes], None] = try_model
     ) -> None:
         self._models = models
         self._key = key

@@ -393,11 +393,7 @@ class Refitter:
         return self.canary.looked_at(found, closed_hours(request.as_of))
 
     def _refit_delayed(
-        self,
-        request: Request,
-        now: float,
-        present: _Present,
-        refitted: RefittedTargets,
+        self, request: Request, now: float, present: _Present, refitted: RefittedTargets
     ) -> None:
         """Replace what delayed targets have in force where that works; it never stops the rest."""
         every = _chosen(request, self.settings.delayed_targets)

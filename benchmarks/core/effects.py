@@ -41,8 +41,7 @@ from benchmarks.machine import release_free_memory, resident_bytes
 from benchmarks.timing import interleaved
 from calibrators import Atlas
 from calibrators.bins.table import BinsTable, History
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.fit import EffectsFit
 from calibrators.fields.sums import SEPARATOR, FieldTables
 from calibrators.fields.window import FieldWindow

@@ -8,6 +8,7 @@ ratios in the order fields, pairs, campaigns.
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise, repeat
 from math import prod
 from typing import Final, Self, TypeGuard, cast
@@ -17,9 +18,8 @@ from numpy.typing import NDArray
 
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
-from calibrators.fields.effect_table import EffectTable
 from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, Singles
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
@@ -34,9 +34,79 @@ _FEW: Final = 1024
 _REMEMBERED: Final = 1 << 14
 _BEHIND: Final = np.iinfo(np.int64).max
 
-_HEADER = struct.Struct("<4sHHHH")
+LARGEST: Final = 1e4
+"""Odds ratios lie between this and its inverse: the product of all terms is finite."""
+
+_HEADER, _ROWS = struct.Struct("<4sHHHH"), struct.Struct("<I")
 _MAGIC = b"SFLD"
 _SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EffectTable:
+    """Effects by row: names ascending, (v,), odds ratios, (v,), and the standard deviations of
+    their logarithms, (v,)."""
+
+    names: tuple[str, ...]
+    odds_ratios: Floats
+    deviations: Singles
+
+    @classmethod
+    def of(cls, log_odds: Mapping[str, float], deviations: Mapping[str, float]) -> Self:
+        """By name, in log-odds; without a deviation it is 0."""
+        names = tuple(sorted(log_odds))
+        ratios = np.exp(np.array([log_odds[name] for name in names], np.float64))
+        return cls(names, ratios, np.array([deviations.get(name, 0.0) for name in names], "f4"))
+
+    def stepped(self, before: "EffectTable | None", step: float) -> "EffectTable":
+        """The same, no odds ratio further than the step from the one before, 1 where none was."""
+        known, found = ({} if table is None else table.by_name for table in (before, self))
+        # What has no row counts as other.
+        was, now = known.get(OTHER, 1.0), found.get(OTHER, 1.0)
+        if OTHER in found:
+            lost = (name for name, ratio in known.items() if not now / step < ratio < now * step)
+            found |= {name: now for name in lost if name not in found}
+        names = tuple(sorted(found))
+        old = np.array([known.get(name, was) for name in names], np.float64)
+        ratios = np.clip([found[name] for name in names], old / step, old * step)
+        deviations = dict(zip(self.names, self.deviations, strict=True))
+        least_known = self.deviations.max(initial=0.0)
+        sds = np.array([deviations.get(name, least_known) for name in names], "f4")
+        return EffectTable(names, np.clip(ratios, 1 / LARGEST, LARGEST), sds)
+
+    @property
+    def by_name(self) -> dict[str, float]:
+        """Odds ratios."""
+        return dict(zip(self.names, self.odds_ratios.tolist(), strict=True))
+
+    def check(self, term: str) -> None:
+        """Raises ValueError, with the name of the term, on what breaks a rule."""
+        if any(second <= first for first, second in pairwise(self.names)):
+            raise ValueError(f"effects of {term}: names must ascend")
+        within = (self.odds_ratios >= 1 / LARGEST) & (self.odds_ratios <= LARGEST)
+        if not within.all():
+            raise ValueError(f"effects of {term}: odds ratios must be in [1e-4, 1e4]")
+        if not ((self.deviations >= 0) & np.isfinite(self.deviations)).all():
+            raise ValueError(f"effects of {term}: deviations must be finite and at least 0")
+
+    def to_bytes(self) -> bytes:
+        """Rows u4; names; odds ratios f8; deviations f4."""
+        columns = (self.odds_ratios.astype("<f8"), self.deviations.astype("<f4"))
+        packed = (_ROWS.pack(len(self.names)), pack_names(self.names))
+        return b"".join((*packed, *(column.tobytes() for column in columns)))
+
+    @classmethod
+    def read(cls, data: bytes, offset: int) -> tuple[Self, int]:
+        """What `to_bytes` wrote at the offset, and the offset behind it; ValueError on bad ones."""
+        if len(data) < offset + _ROWS.size:
+            raise ValueError("effects: the bytes end early")
+        (rows,) = _ROWS.unpack_from(data, offset)
+        names, offset = unpack_names(memoryview(data), offset + _ROWS.size, rows)
+        end = offset + 12 * rows
+        if len(data) < end:
+            raise ValueError("effects: the bytes end early")
+        ratios = np.frombuffer(data, "<f8", rows, offset)
+        return cls(names, ratios, np.frombuffer(data, "<f4", rows, offset + 8 * rows)), end
 
 
 class _RatioOf(dict[str, float]):
@@ -226,8 +296,7 @@ class FieldEffects:
         if n <= _FEW and not _are_codes(given):
             return self._of_campaigns[place].of_columns((campaigns, given), n)
         codes = self._terms[place].coded(given)
-        found: Floats = term.ratios.take(term.places(self._campaign_codes(campaigns), codes))
-        return found
+        return np.asarray(term.ratios.take(term.places(self._campaign_codes(campaigns), codes)))
 
     def _ratio(self, place: int, term: _KeyedTerm, key: Sequence[str]) -> float:
         campaign, value = key
@@ -320,10 +389,7 @@ class FieldEffects:
         return [{name: column[row] for name, column in columns.items()} for row in range(n)]
 
     def applied(
-        self,
-        probabilities: Floats,
-        campaigns: Sequence[str] | str,
-        fields: Mapping[str, Given],
+        self, probabilities: Floats, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
         raised = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))

@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import OTHER, pair_ends
 from calibrators.fields.window import FieldWindow, TermRows
 from calibrators.samples import Floats, Integers, sum_at
@@ -347,8 +346,7 @@ class EffectsFit:
     def _without(self, name: str) -> Floats:
         """Predicted by levels and all fields but this one, (n,)."""
         factors = self._levels * self._product / self._means[name]
-        found: Floats = self._fields[name].rows.expected * factors.take(self._keys[name])
-        return found
+        return np.asarray(self._fields[name].rows.expected * factors.take(self._keys[name]))
 
     def _average(self, name: str, ratios: Floats, own: Floats | None = None) -> None:
         """The mean of the values' ratios, (v,), times the rows' own, (r,), in each campaign and

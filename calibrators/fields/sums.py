@@ -229,8 +229,7 @@ class CampaignRatios(NamedTuple):
 
     def forecast(self) -> Floats:
         """Of each row, (r,), with as many positives of a campaign as it has without effects."""
-        found: Floats = self.expected * self.ratios / self.means[self.campaigns]
-        return found
+        return np.asarray(self.expected * self.ratios / self.means[self.campaigns])
 
     def _sums(self, values: Floats) -> Floats:
         return sum_at(self.campaigns, values, len(self.names))

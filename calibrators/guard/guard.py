@@ -115,12 +115,7 @@ class TargetMap:
 
     @classmethod
     def of(
-        cls,
-        hour: NewestHour,
-        candidate: Atlas,
-        trial: Atlas,
-        in_force: Atlas,
-        rules: GuardRules,
+        cls, hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
     ) -> Self:
         """Tested on the hour, and moved into its bounds."""
         decision = _target_decision(hour, candidate, trial, in_force, rules)

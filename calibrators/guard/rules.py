@@ -200,11 +200,7 @@ def decisions_of(
 
 
 def campaign_decisions(
-    hour: NewestHour,
-    trial: Atlas,
-    in_force: Atlas,
-    parent: CalibrationMap,
-    rules: GuardRules,
+    hour: NewestHour, trial: Atlas, in_force: Atlas, parent: CalibrationMap, rules: GuardRules
 ) -> dict[str, Decision]:
     """Of the campaigns of the hour whose candidate does not pass."""
     refused: dict[str, Decision] = {}

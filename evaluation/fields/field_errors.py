@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammainc, gammaincc, gammaln, xlog1py, xlogy
 
-from calibrators.samples import (
-    Floats,
-    check_equal_lengths,
-    check_not_negative,
-    sum_at,
-)
+from calibrators.samples import Floats, check_equal_lengths, check_not_negative, sum_at
 from evaluation.fields.segments import FieldValues, ValueColumn, check_fields
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
 from evaluation.metrics.gc_n import matched_binomials
@@ -231,8 +226,7 @@ def _rce(errors: Floats, positives: Floats, samples: Floats) -> float:
 
 def _certain(expected: Floats, variance: Floats) -> Floats:
     """The sum of p ** 2, kept above what would need more trials than a binomial takes."""
-    certain: Floats = np.maximum(expected - variance, np.maximum(expected**2, expected) * 1e-15)
-    return certain
+    return np.asarray(np.maximum(expected - variance, np.maximum(expected**2, expected) * 1e-15))
 
 
 def equal_trials(expected: Floats, positives: Floats, variance: Floats) -> Floats:

@@ -111,7 +111,38 @@ def cell_spreads(differences: Floats) -> Floats:
     """
     running = np.cumsum(differences, axis=-1)
     highest = np.maximum(running.max(axis=-1, initial=0.0), 0.0)
-    spreads: Floats = highest - np.minimum(running.min(axis=-1, initial=0.0), 0.0)
+    return np.asarray(highest - np.minimum(running.min(axis=-1, initial=0.0), 0.0))
+
+
+def spreads_of(
+    differences: Floats,
+    segments: NDArray[np.integer[Any]],
+    size: int,
+    tied: Integers | None = None,
+) -> Floats:
+    """Of each segment, (size,), the highest running sum less the lowest.
+
+    The rows' segments ascend, (n,); of each segment rows come by ascending probability, and between
+    those whose `tied` is one no sum counts.
+    """
+    spreads = np.zeros(size)
+    if not len(segments):
+        return spreads
+    opens = np.concatenate((np.ones(1, bool), segments[1:] != segments[:-1]))
+    starts = np.flatnonzero(opens)
+    # Each segment begins by taking back what the one before it came to, so that one running sum
+    # serves all, and none is rounded to the size of another.
+    steps = differences.copy()
+    wrong = np.logical_or.reduceat(steps != 0.0, starts)
+    steps[starts[1:]] -= np.add.reduceat(differences, starts)[:-1]
+    running = np.cumsum(steps, out=steps)
+    if tied is not None:
+        # Inside of a tie the sum is none that counts; 0 always is.
+        running[:-1][(tied[1:] == tied[:-1]) & ~opens[1:]] = 0.0
+    highest = np.maximum(np.maximum.reduceat(running, starts), 0.0)
+    lowest = np.minimum(np.minimum.reduceat(running, starts), 0.0)
+    # The rounding of the segments before it is no error of one without any.
+    spreads[segments[starts]] = np.where(wrong, highest - lowest, 0.0)
     return spreads
 
 
@@ -334,24 +365,6 @@ class SortedRows:
         )
 
     def _spreads(self, segments: Integers, size: int) -> Floats:
-        spreads = np.zeros(size)
-        if not len(segments):
-            return spreads
         rows, ordered = slice_order(segments)
-        opens = np.concatenate((np.ones(1, bool), ordered[1:] != ordered[:-1]))
-        starts = np.flatnonzero(opens)
-        steps = self.differences[rows].copy()
-        wrong = np.logical_or.reduceat(steps != 0.0, starts)
-        # Each segment begins by taking back what the one before it came to, so that one running
-        # sum serves all, and none is rounded to the size of another.
-        steps[starts[1:]] -= np.add.reduceat(steps, starts)[:-1]
-        running = np.cumsum(steps, out=steps)
-        if self.tied is not None:
-            tied = self.tied[rows]
-            # Inside of a tie the sum is none that counts; 0 always is.
-            running[:-1][(tied[1:] == tied[:-1]) & ~opens[1:]] = 0.0
-        highest = np.maximum(np.maximum.reduceat(running, starts), 0.0)
-        lowest = np.minimum(np.minimum.reduceat(running, starts), 0.0)
-        # The rounding of the segments before it is no error of one without any.
-        spreads[ordered[starts]] = np.where(wrong, highest - lowest, 0.0)
-        return spreads
+        tied = None if self.tied is None else self.tied[rows]
+        return spreads_of(self.differences[rows], ordered, size, tied)

@@ -8,8 +8,7 @@ import pytest
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import unit_numbers
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.api.conftest import new_redis

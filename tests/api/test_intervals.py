@@ -7,8 +7,7 @@ import pytest
 from sirocco_client import EdgeCalibrator, Sirocco
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule

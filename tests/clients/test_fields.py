@@ -11,8 +11,7 @@ from sirocco_client.requests import CalibrateInput, pack_input
 
 from app.columns.scores import read_scores
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import PLACES, Spreads
 
 N = 300

@@ -8,8 +8,7 @@ import pytest
 from app.worker.atlas_cache import CachedVersion
 from app.worker.fields import FieldsReport
 from calibrators import Atlas
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import FieldColumn, FieldTables
 from evaluation.fields import multicalibration
 

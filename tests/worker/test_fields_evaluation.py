@@ -16,8 +16,7 @@ from app.worker.experiments import Canary, _Watch
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, CHALLENGER
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from tests.worker.conftest import HOUR, Append
 
 SECONDS = 3600

@@ -13,7 +13,7 @@ from msgspec import Struct
 from app.api.metrics.reports import pcoc_of
 from app.api.resources import Given
 from calibrators import Atlas
-from calibrators.fields.effect_table import EffectTable
+from calibrators.fields.effects import EffectTable
 from calibrators.fields.sums import PAIR, row_ends
 
 router = APIRouter(prefix="/v1/fields", tags=["operation"])

@@ -21,14 +21,7 @@ from app.columns.scores import LEVEL_NUMBERS, Scores, ScoresRequest
 from app.events.schema import LONGEST_UNIT, check_campaign
 from app.strict_json import ValidationError, all_fit
 from calibrators import Atlas
-from calibrators.arms import (
-    ARMS,
-    CHALLENGER,
-    CHAMPION,
-    RAW,
-    buckets_of,
-    unit_numbers,
-)
+from calibrators.arms import ARMS, CHALLENGER, CHAMPION, RAW, buckets_of, unit_numbers
 from calibrators.fields.columns import chosen
 from calibrators.fields.effects import Given
 from calibrators.fields.sums import FieldColumn

@@ -25,12 +25,7 @@ import redis
 import redis.asyncio
 from redis.client import Pipeline, PubSub
 from redis.crc import key_slot
-from redis.exceptions import (
-    AskError,
-    MovedError,
-    RedisError,
-    TryAgainError,
-)
+from redis.exceptions import AskError, MovedError, RedisError, TryAgainError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 

@@ -257,7 +257,8 @@ class EventQueue:
     def give_up(self) -> list[Batch]:
         """Everything that waits, oldest first, each under the key it must keep."""
         self._form_all()
-        unsent, self._formed = list(self._formed), deque()
+        unsent = list(self._formed)
+        self._formed.clear()
         for batch in unsent:
             self._numbers["unsent"] += len(batch)
             self._count_out(batch)

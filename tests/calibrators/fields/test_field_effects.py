@@ -7,8 +7,7 @@ import pytest
 
 from app.worker.fitting import filled, kept, only, replaced
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects, Given
+from calibrators.fields.effects import EffectTable, FieldEffects, Given
 from calibrators.fields.sums import SEPARATOR
 from calibrators.samples import Floats
 from tests.calibrators.damage import assert_refused_or_sound

@@ -6,8 +6,7 @@ import pytest
 
 from calibrators import Atlas, BinsTable
 from calibrators.bins.table import History
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.fit import HALF_LIVES, PSEUDO_COUNTS, EffectsFit, _Choice, _Search
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow

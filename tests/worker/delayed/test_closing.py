@@ -18,8 +18,7 @@ from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser, served
 from app.worker.loop import Worker
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effect_table import EffectTable
-from calibrators.fields.effects import FieldEffects
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
