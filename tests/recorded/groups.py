@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from tests.recorded.commands import command_items, slow_command_items
 from tests.recorded.library import library_items
@@ -33,16 +34,19 @@ def recorded() -> dict[str, Any]:
 
 
 def surroundings() -> dict[str, str]:
-    """What the last bits hang on: numpy takes other paths for logarithms on other processors.
+    """What the last bits hang on: numpy takes other paths for logarithms on other processors, and
+    BLAS adds up in another order with the kernels of another.
 
     What comes after X86_V4 (AVX512_ICL, AVX512_SPR) is of integers and half precision.
     """
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     levels = [name for name in found if name.startswith("X86_V")]
+    kernels = {each["architecture"] for each in threadpool_info() if each["user_api"] == "blas"}
     packages = ("lightgbm", "numpy", "pyarrow", "scipy", "typer", "rich")
     return {
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
         "simd": " ".join(levels or found),
+        "blas": " ".join(sorted(kernels)),
         **{name: version(name) for name in packages},
     }
