@@ -3,7 +3,8 @@
 The sums of an hour by value have what the maps gave when the hour was folded; here they get the
 effects that served the hour. A value gets those of its own field, and two values also those of
 their pair; of the other fields all get the mean effect, as if values of one came independently of
-those of another.
+those of another. Where a field has a share of its effect, because others agree with it, its values
+get the whole, which is what impressions with them were served.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ _LATE: Final = 1
 """Closed hours that are left out: their late clicks are not in yet."""
 TOP: Final = 100
 """Values of a field, or of a pair, that a report lists."""
+_LEAST_SHARE: Final = 0.1
+"""What is left of a smaller share does not tell the whole."""
 _FEWEST: Final = 10
 """Samples of a value that counts as a segment."""
 
@@ -85,17 +88,23 @@ class FieldsReport:
             atlas = served.atlases.get(target)
             effects = None if atlas is None else atlas.effects
             found = self.bins.field_tables(target, hour)
-            yield _served_tables({**found.fields, **found.pairs}, effects)
+            notes = served.targets.get(target, {}).get("method", {}).get("fields", {})
+            shares = {name: note["share"] for name, note in notes.items() if "share" in note}
+            yield _served_tables({**found.fields, **found.pairs}, effects, shares)
 
 
 def _served_tables(
-    tables: Mapping[str, BinsTable], effects: FieldEffects | None
+    tables: Mapping[str, BinsTable], effects: FieldEffects | None, shares: Mapping[str, float]
 ) -> dict[str, BinsTable]:
     """The same events by the probabilities that served them."""
     if effects is None:
         return dict(tables)
     ratios = {name: _ratios(name, table.campaigns, effects) for name, table in tables.items()}
     means = {name: _mean(tables[name], ratios[name]) for name in tables if PAIR not in name}
+    for name in means.keys() & shares.keys():
+        whole = ratios[name] ** (1.0 / max(shares[name], _LEAST_SHARE))
+        mean = _mean(tables[name], whole)
+        means[name], ratios[name] = mean ** shares[name], whole * mean ** (shares[name] - 1.0)
     return {
         name: _served(table, ratios[name] * _of_others(name, means))
         for name, table in tables.items()

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.overlap import Overlap
 from calibrators.fields.sums import OTHER, pair_ends
 from calibrators.fields.window import FieldWindow, TermRows
 from calibrators.samples import Floats, Integers, sum_at
@@ -178,6 +179,7 @@ class _Term:
     ratios: Floats
     evidence: Floats
     choice: _Choice
+    share: float = 1.0
 
     @classmethod
     def of(cls, rows: TermRows, codes: Integers, names: Sequence[str], hours: int) -> "_Term":
@@ -211,14 +213,19 @@ class _Term:
     def is_none(self) -> bool:
         return self.choice.is_none
 
+    @property
+    def served(self) -> Floats:
+        return self.ratios if self.share == 1.0 else np.asarray(self.ratios**self.share)
+
     def table(self, scatter: float, names: Sequence[str]) -> EffectTable:
         """Effects in log-odds of those of the names that are not none; a name without one is. With
         probabilities that are not small a ratio of rates is one of more in odds."""
         chosen = dict.fromkeys(names, 0.0)
         deviations: dict[str, float] = {}
         if not self.is_none:
-            found = np.log(self.ratios) / scatter
+            found = self.share * np.log(self.ratios) / scatter
             sds = 1 / np.sqrt(self.choice.pseudo_count + self.evidence) / scatter
+            sds *= sqrt(self.share)
             places = self._kept(chosen, found)
             kept = [self.names[place] for place in places]
             chosen |= zip(kept, np.clip(found[places], -9.0, 9.0).tolist(), strict=True)
@@ -234,7 +241,9 @@ class _Term:
     def notes(self) -> dict[str, Any]:
         kept = 0 if self.is_none else int((np.abs(np.log(self.ratios)) > _NONE).sum())
         values = len(self.names) - (OTHER in self.names)
-        return {"values": values, "sd": 1 / sqrt(self.choice.pseudo_count), "kept": kept}
+        agreeing = {} if self.share == 1.0 else {"share": self.share}
+        sd = 1 / sqrt(self.choice.pseudo_count)
+        return {"values": values, "sd": sd, "kept": kept, **agreeing}
 
 
 def _of_each(rows: TermRows, hours: int) -> _Term:
@@ -290,7 +299,8 @@ class EffectsFit:
         self._sweeps = _FIRST_SWEEPS
         shape = (len(self._campaigns), len(hours))
         self._means = {name: np.ones(shape) for name in fields}
-        self._product = np.ones(shape)
+        self._served = dict(self._means)
+        self._product, self._jointly = np.ones(shape), np.ones(shape)
         self._levels = np.ones(shape)
         self._totals = np.zeros((2, *shape))
         # Where each row and hour of a field stands in a table by campaign and hour, and what the
@@ -317,6 +327,7 @@ class EffectsFit:
             self._level()
             for name, term in self._fields.items():
                 self._sweep(name, term, choose)
+            self._divide()
         self._sweeps = _LATER_SWEEPS
         deviations = self._deviations()
         self._deviating = {name: term.choice for name, term in deviations.items()}
@@ -331,6 +342,37 @@ class EffectsFit:
         term.fit(self._without(name), self._ages, self._counted, _Choice() if choose else None)
         if not (before and term.is_none):
             self._average(name, term.ratios)
+
+    def _divide(self) -> None:
+        """Among fields that agree, what they have in common."""
+        some = [name for name, term in self._fields.items() if not term.is_none]
+        means = [self._means[name] for name in some]
+        spreads = np.reshape(list(map(self._spread, some)), (len(some), len(self._campaigns)))
+        found = Overlap.of(means, spreads, self._totals[0] * self._counted)
+        shares = dict(zip(some, found.shares.tolist(), strict=True))
+        for name, term in self._fields.items():
+            before, term.share = term.share, shares.get(name, 1.0)
+            if term.share != before:
+                self._average(name, term.ratios)
+        # Of few impressions, the mean of each field has most of what they have in common already.
+        alone = 1 / self._probability - 1 / np.maximum(self._totals[0], self._probability)
+        jointly = np.exp(found.jointly(spreads)[:, None] * alone)
+        self._product *= jointly / self._jointly
+        self._jointly = jointly
+
+    @property
+    def _probability(self) -> float:
+        """Of a positive, in the mean of those predicted."""
+        scatters = self._scatters[self._counted > 0]
+        return max(1.0 - float(scatters.mean()), 1e-9) if len(scatters) else 1.0
+
+    def _spread(self, name: str) -> Floats:
+        """The relative variance of the ratios in each campaign, times `_probability`, (c,)."""
+        rows, whole = self._fields[name].rows, self._expected[name]
+        squares = rows.expected * self._fields[name].ratios[rows.seconds[rows.rows]] ** 2
+        parts = (self._by_campaign(name, squares), whole * self._means[name], whole)
+        square, mean, total = (np.maximum(part.sum(axis=1), 1e-30) for part in parts)
+        return np.asarray(np.maximum(square * total / mean**2 - 1.0, 0.0) * self._probability)
 
     def _level(self) -> None:
         """Levels of campaigns and hours, under the effects so far."""
@@ -353,11 +395,16 @@ class EffectsFit:
         hour."""
         rows = self._fields[name].rows
         of_rows = ratios[rows.seconds] if own is None else ratios[rows.seconds] * own
+        share = self._fields[name].share
+        mean = self._mean(name, of_rows)
+        served = mean if share == 1.0 else self._mean(name, of_rows**share)
+        self._product *= served / self._served[name]
+        self._means[name], self._served[name] = mean, served
+
+    def _mean(self, name: str, of_rows: Floats) -> Floats:
+        rows, whole = self._fields[name].rows, self._expected[name]
         moved = self._by_campaign(name, rows.expected * of_rows[rows.rows])
-        whole = self._expected[name]
-        mean = np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
-        self._product *= mean / self._means[name]
-        self._means[name] = mean
+        return np.divide(moved, whole, out=np.ones_like(whole), where=whole > 0)
 
     def _deviations(self) -> dict[str, _Term]:
         """Of campaigns from the effects of a field's values."""
@@ -365,6 +412,7 @@ class EffectsFit:
         for name, term in self._fields.items():
             rows = term.rows
             own = _of_each(rows, len(self._ages))
+            own.share = term.share
             without = self._without(name) * term.ratios[rows.seconds[rows.rows]]
             # The rest of the campaigns deviate from nothing.
             rest = rows.firsts == self._campaigns.get("", -1)
@@ -382,7 +430,7 @@ class EffectsFit:
         pair = self._pairs[name].rows
         found = pair.expected.copy()
         for end, codes in zip(pair_ends(name), (pair.firsts, pair.seconds), strict=True):
-            factors = self._level_of_values(end) * self._fields[end].ratios[:, None]
+            factors = self._level_of_values(end) * self._fields[end].served[:, None]
             found *= factors[codes[pair.rows], pair.hours]
         total = sum_at(pair.hours, found, len(self._ages))
         observed = sum_at(pair.hours, pair.observed, len(self._ages))

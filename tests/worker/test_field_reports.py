@@ -26,11 +26,15 @@ def events(hour: int) -> tuple[Any, ...]:
 
 
 class Bins:
-    """Hours of events of two fields."""
+    """Hours of events of two fields; or of one under two names."""
+
+    same = False
 
     def field_tables(self, target: str, hour: int) -> FieldTables:
         p, y, device, place = events(hour)
         columns = {"device": FieldColumn(DEVICES, device), "placement": FieldColumn(PLACES, place)}
+        if self.same:
+            columns["placement"] = columns["device"]
         campaigns = FieldColumn(("a",), np.zeros(N, np.int64))
         return FieldTables.from_events(campaigns, columns, ("device*placement",), (p, p * 0 + 1, y))
 
@@ -38,8 +42,9 @@ class Bins:
 class Cache:
     """One version serves them all, but for the first hour, of which nobody knows."""
 
-    def __init__(self, effects: FieldEffects | None) -> None:
-        self.version = CachedVersion(atlases={"click": Atlas.empty().with_effects(effects)})
+    def __init__(self, effects: FieldEffects | None, notes: Any = None) -> None:
+        atlases = {"click": Atlas.empty().with_effects(effects)}
+        self.version = CachedVersion(atlases=atlases, targets={"click": {"method": notes or {}}})
 
     def serving(self, hour: int, history: Any, kept: int) -> CachedVersion | None:
         return None if hour == HOURS[0] else self.version
@@ -97,3 +102,22 @@ def test_other_fields_count_by_their_mean_effect() -> None:
     for name in ("device", "placement", "device*placement"):
         top = found["top"][name]["rows"]
         assert sum(row["expected"] for row in top) == pytest.approx(served, rel=1e-6)
+
+
+def test_values_of_fields_that_agree_get_what_they_were_served() -> None:
+    """Two fields with half of the effect each: alone, either half would look wrong."""
+    bins, half = Bins(), EffectTable.of(dict(zip(DEVICES, LIFT / 2, strict=True)), {})
+    bins.same = True
+    notes = {"fields": {"device": {"share": 0.5}, "placement": {"share": 0.5}}}
+    cache = Cache(FieldEffects({"device": half, "placement": half}), notes)
+
+    made: Any = FieldsReport(bins, cache, [], 8, 24)  # type: ignore[arg-type]
+    found = made.of("click", HOURS.stop + 1)["fields"]
+
+    for name in ("device", "placement"):
+        assert found["rce"][name]["value"] < 2 * found["rce"][name]["floor"]
+        told = {row["value"]: row["expected"] for row in found["top"][name]["rows"]}
+        for place, value in enumerate(DEVICES):
+            p = np.concatenate([events(hour)[0][events(hour)[2] == place] for hour in HOURS[1:]])
+            raised = p * np.exp(LIFT[place])
+            assert told[value] == pytest.approx((raised / (1 - p + raised)).sum(), rel=0.01)
