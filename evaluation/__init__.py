@@ -10,18 +10,12 @@ columns differ in length; docstrings say what is raised besides.
 """
 
 from evaluation.ab_test.analysis import AbAnalysis, ArmAnalysis, Estimate, SampleRatio, ab_analysis
-from evaluation.auction import (
-    AuctionComparison,
-    OperatingPoint,
-    SearchLog,
-    SearchPlatform,
-    SlotLayout,
-    click_curve,
-    compare_auctions,
-    gsp_auction,
-    simulate_auction,
-    sweep_operating_points,
-)
+from evaluation.auction.click_curve import click_curve
+from evaluation.auction.comparison import AuctionComparison, compare_auctions
+from evaluation.auction.gsp import OperatingPoint, SlotLayout, gsp_auction
+from evaluation.auction.search_log import SearchLog
+from evaluation.auction.search_platform import SearchPlatform
+from evaluation.auction.simulation import simulate_auction, sweep_operating_points
 from evaluation.backtest.backtest import Backtest, backtest
 from evaluation.backtest.click_history import ClickStream, ClickWindows
 from evaluation.backtest.delayed import DelayedBacktest, delayed_backtest
@@ -35,17 +29,9 @@ from evaluation.comparison.behaviour_study import (
     quantile_rates,
 )
 from evaluation.comparison.metric_accuracy import MetricAccuracy, metric_accuracy
-from evaluation.fields import (
-    FieldErrors,
-    Multicalibration,
-    SegmentLimits,
-    SegmentSums,
-    field_ece,
-    field_errors,
-    field_rce,
-    mf_rce,
-    multicalibration,
-)
+from evaluation.fields.field_errors import FieldErrors, field_ece, field_errors, field_rce, mf_rce
+from evaluation.fields.multicalibration import Multicalibration, SegmentSums, multicalibration
+from evaluation.fields.segments import SegmentLimits
 from evaluation.metrics.auc import GroupedAuc, auc, gauc, grouped_auc, partial_auc
 from evaluation.metrics.cal_n import cal_n, cal_n_floor
 from evaluation.metrics.calibrated_loss import (

@@ -19,7 +19,10 @@ from app.datasets.tables import BadRows, LogColumn, LogRows, require_once
 from app.errors import FAILED, CommandError
 from app.whole_files import check_new, whole_file
 from calibrators.samples import Floats
-from evaluation.auction import BadRow, DrawnSearchLog, SearchLog, SearchPlatform, SlotLayout
+from evaluation.auction.gsp import SlotLayout
+from evaluation.auction.identifiers import BadRow
+from evaluation.auction.search_log import SearchLog
+from evaluation.auction.search_platform import DrawnSearchLog, SearchPlatform
 
 CANDIDATE: Final = "candidate"
 _EMPTY: Final = "every candidate has a page, a query and an ad: their names or numbers"

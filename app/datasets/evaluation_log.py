@@ -15,8 +15,8 @@ from app.datasets.impressions import BID_RULE, CAMPAIGN_RULE, LARGEST_BID, LogCo
 from app.datasets.tables import LogColumn, LogRows, in_one, require_columns
 from app.errors import CommandError
 from evaluation.backtest.event_table import SECONDS_PER_HOUR
-from evaluation.streaming import OVERALL, Groupings, LogBatch
-from evaluation.streaming.rows import LEFT_OUT, SliceCodes
+from evaluation.streaming.log import OVERALL, Groupings
+from evaluation.streaming.rows import LEFT_OUT, LogBatch, SliceCodes
 
 _DEFAULTS = LogColumns()
 

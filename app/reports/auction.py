@@ -20,8 +20,8 @@ from app.results.auction import (
 )
 from app.results.formatting import shown
 from evaluation import score_quantiles
-from evaluation.auction import SimulatedModel, SweptPoint
-from evaluation.auction.comparison import logged_predictions
+from evaluation.auction.comparison import SimulatedModel, logged_predictions
+from evaluation.auction.simulation import SweptPoint
 
 _PERCENT = 100.0
 _QUANTILES = 10

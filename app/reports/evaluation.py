@@ -20,7 +20,7 @@ from app.results.fields import (
     segment_row,
 )
 from app.results.formatting import shown
-from evaluation.fields import FieldSums
+from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.field_log import FieldMetrics
 
 _MOST_ROWS: Final = 200

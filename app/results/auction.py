@@ -8,13 +8,9 @@ import numpy as np
 
 from app.results.formatting import shown
 from calibrators.samples import Floats
-from evaluation.auction import (
-    AuctionComparison,
-    RelativeChange,
-    SearchLog,
-    SimulatedModel,
-    SweptPoint,
-)
+from evaluation.auction.comparison import AuctionComparison, SimulatedModel
+from evaluation.auction.search_log import SearchLog
+from evaluation.auction.simulation import RelativeChange, SweptPoint
 
 CLEAR_AGREEMENT = 0.9
 _ENOUGH_CLICKS = 100

@@ -12,8 +12,8 @@ from app.results.fields import field_conclusions, off_by
 from app.results.formatting import counted, listed, percent, shortened, shown
 from calibrators.samples import Floats
 from evaluation.fields.field_log import FieldMetrics
-from evaluation.streaming import OVERALL, GroupMetrics, LogMetrics, StreamedLog
-from evaluation.streaming.log_metrics import BINS, pcoc_interval
+from evaluation.streaming.log import OVERALL, StreamedLog
+from evaluation.streaming.log_metrics import BINS, GroupMetrics, LogMetrics, pcoc_interval
 
 CHANCE = 0.05
 """Share of the intervals that do not hold the truth."""

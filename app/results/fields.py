@@ -8,8 +8,9 @@ import numpy as np
 
 from app.results.formatting import percent, records, shortened, shown
 from calibrators.samples import Floats
-from evaluation.fields import FieldSums, SegmentError
+from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.field_log import FieldMetrics
+from evaluation.fields.multicalibration import SegmentError
 from evaluation.metrics.predictions import quotients, ratio
 from evaluation.streaming.log_metrics import pcoc_interval
 

@@ -23,8 +23,9 @@ import numpy as np
 from benchmarks.figures import Cell, Table, middle
 from benchmarks.parts import Part
 from calibrators.samples import Floats
-from evaluation.fields import SegmentLimits, ValueColumn, multicalibration
 from evaluation.fields.field_log import FieldLog
+from evaluation.fields.multicalibration import multicalibration
+from evaluation.fields.segments import SegmentLimits, ValueColumn
 from evaluation.metrics.predictions import Predictions
 
 SEED = 3

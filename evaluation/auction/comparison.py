@@ -195,7 +195,7 @@ def compare_auctions(
 
     Better by AUC and RIG, and worse for the users:
 
-    >>> from evaluation.auction import SearchPlatform
+    >>> from evaluation.auction.search_platform import SearchPlatform
     >>> drawn = SearchPlatform(queries=40, pages=4_000, seed=1).draw()
     >>> names = ("baseline", "sharper_head")
     >>> found = compare_auctions(drawn.log, {name: drawn.models[name] for name in names})

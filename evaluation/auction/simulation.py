@@ -197,7 +197,7 @@ def simulate_auction(
 
     One query, two ads, three pages: what would each ad bring at the top?
 
-    >>> from evaluation.auction import SlotLayout
+    >>> from evaluation.auction.gsp import SlotLayout
     >>> log = SearchLog.of(
     ...     pages=[0, 0, 1, 1, 2, 2], queries=[0] * 6, ads=[0, 1] * 3,
     ...     positions=[1, 2, 1, 2, 2, 1], clicks=[0, 1, 0, 0, 0, 1], bids=[1.0] * 6,
@@ -251,7 +251,8 @@ def relative_change(
     Source: Yi et al., KDD 2013 (paper 001), section 6: changes relative to the baseline. The
     interval is ours.
 
-    >>> from evaluation.auction import SearchPlatform, simulate_auction
+    >>> from evaluation.auction.search_platform import SearchPlatform
+    >>> from evaluation.auction.simulation import simulate_auction
     >>> drawn = SearchPlatform(queries=50, pages=2_000, seed=1).draw()
     >>> before = simulate_auction(drawn.log, drawn.scores)
     >>> change = relative_change(before, simulate_auction(drawn.log, drawn.truth), "click_yield")
@@ -370,7 +371,7 @@ def sweep_operating_points(
     Source: Yi et al., KDD 2013 (paper 001), sections 4.6 and 6.1: simulated metrics over operating
     points. Holding the load equal is ours.
 
-    >>> from evaluation.auction import SearchPlatform
+    >>> from evaluation.auction.search_platform import SearchPlatform
     >>> drawn = SearchPlatform(queries=20, pages=1_000, seed=1).draw()
     >>> swept = sweep_operating_points(drawn.log, drawn.scores, alphas=[0.5, 1.0, 1.5])
     >>> [each.metrics["mainline_ads_per_page"] for each in swept]

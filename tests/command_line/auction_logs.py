@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evaluation.auction import DrawnSearchLog, SearchPlatform
+from evaluation.auction.search_platform import DrawnSearchLog, SearchPlatform
 
 HEAD = "page,query,ad,position,clicked,bid,score,candidate"
 ROWS = (

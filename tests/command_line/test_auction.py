@@ -6,7 +6,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from evaluation.auction import compare_auctions, sweep_operating_points
+from evaluation.auction.comparison import compare_auctions
+from evaluation.auction.simulation import sweep_operating_points
 from tests.command_line.auction_logs import NAMED, ROWS, drawn, write_drawn, write_rows
 from tests.command_line.conftest import Sirocco
 

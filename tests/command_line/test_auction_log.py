@@ -11,7 +11,7 @@ import pytest
 
 from app.datasets.auctions import AuctionColumns, AuctionLog, read_auction_log
 from app.errors import CommandError
-from evaluation.auction import SlotLayout
+from evaluation.auction.gsp import SlotLayout
 from tests.command_line.auction_logs import HEAD, ROWS, write_rows
 
 # Without the time, which would make another parameter in every process.

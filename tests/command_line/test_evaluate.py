@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.measure import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
-from evaluation.streaming import RowLimits
+from evaluation.streaming.log import RowLimits
 from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import START
 

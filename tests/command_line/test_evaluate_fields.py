@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure import evaluate
-from evaluation.fields import SegmentLimits, field_ece, field_rce, mf_rce, multicalibration
+from evaluation.fields.field_errors import field_ece, field_rce, mf_rce
+from evaluation.fields.multicalibration import multicalibration
+from evaluation.fields.segments import SegmentLimits
 from tests.command_line.conftest import Sirocco
 from tests.evaluation.fields.field_logs import field_log
 

@@ -8,9 +8,9 @@ import pytest
 from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
 from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, off_by, summary
-from evaluation.streaming import OVERALL, Groupings, LogBatch, StreamedLog, log_metrics
-from evaluation.streaming.log_metrics import group_ratios
-from evaluation.streaming.rows import Sums
+from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
+from evaluation.streaming.log_metrics import group_ratios, log_metrics
+from evaluation.streaming.rows import LogBatch, Sums
 
 SIZE = 6_000
 

@@ -10,7 +10,7 @@ from app.worker.fields import FieldsReport
 from calibrators import Atlas
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import FieldColumn, FieldTables
-from evaluation.fields import multicalibration
+from evaluation.fields.multicalibration import multicalibration
 
 HOURS = range(100, 103)
 DEVICES, PLACES = ("", "ios", "tv"), ("top", "side")

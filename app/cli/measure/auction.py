@@ -46,19 +46,18 @@ from app.results.auction import (
     truth_text,
 )
 from calibrators.samples import Floats
-from evaluation.auction import (
-    AuctionComparison,
-    DrawnSearchLog,
-    OperatingPoint,
-    RelativeChange,
-    SimulatedModel,
-    SlotLayout,
-    SweptPoint,
-)
 from evaluation.auction.click_curve import METHODS
-from evaluation.auction.comparison import compared
-from evaluation.auction.gsp import LAYOUT
-from evaluation.auction.simulation import METRICS, Simulator, point_in_force, swept
+from evaluation.auction.comparison import AuctionComparison, SimulatedModel, compared
+from evaluation.auction.gsp import LAYOUT, OperatingPoint, SlotLayout
+from evaluation.auction.search_platform import DrawnSearchLog
+from evaluation.auction.simulation import (
+    METRICS,
+    RelativeChange,
+    Simulator,
+    SweptPoint,
+    point_in_force,
+    swept,
+)
 
 
 def run_auction(

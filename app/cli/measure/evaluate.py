@@ -45,10 +45,12 @@ from app.results.fields import (
     segment_row,
 )
 from app.results.formatting import counted, records, shortened, shown
-from evaluation.fields import SegmentLimits
 from evaluation.fields.field_log import FieldLog, FieldMetrics
+from evaluation.fields.segments import SegmentLimits
 from evaluation.metrics.predictions import Predictions
-from evaluation.streaming import OVERALL, LogBatch, LogMetrics, RowLimits, StreamedLog, log_metrics
+from evaluation.streaming.log import OVERALL, RowLimits, StreamedLog
+from evaluation.streaming.log_metrics import LogMetrics, log_metrics
+from evaluation.streaming.rows import LogBatch
 
 T = TypeVar("T")
 

@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from evaluation.auction import SearchLog, SlotLayout
+from evaluation.auction.gsp import SlotLayout
+from evaluation.auction.search_log import SearchLog
 
 BID_VALUES = [0.0, 0.5, 1.0, 1.0, 2.0, 3.25]
 SCORE_VALUES = [0.0, 1e-3, 0.02, 0.05, 0.1, 0.1, 0.4, 1.0]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.auction import OperatingPoint, SearchPlatform, SlotLayout
-from evaluation.auction.gsp import Ranking, held_auction
+from evaluation.auction.gsp import OperatingPoint, Ranking, SlotLayout, held_auction
+from evaluation.auction.search_platform import SearchPlatform
 from evaluation.auction.simulation import placement_agreement, point_at_load, point_in_force
 from tests.evaluation.auction.auctions_of_kind import logs
 

@@ -6,9 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from evaluation.auction import SearchPlatform, click_curve
+from evaluation.auction.click_curve import click_curve
 from evaluation.auction.click_estimates import ClickHistory
-from evaluation.auction.search_platform import TRUE_CURVE
+from evaluation.auction.search_platform import TRUE_CURVE, SearchPlatform
 
 CELLS = st.lists(
     st.tuples(st.integers(0, 5), st.integers(1, 4), st.integers(1, 60), st.floats(0.05, 1.0)),

@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 
 from evaluation import auc, log_loss, pcoc, rig
-from evaluation.auction import (
-    OperatingPoint,
-    RelativeChange,
-    SearchLog,
-    SearchPlatform,
-    SlotLayout,
-    compare_auctions,
-    relative_change,
-    simulate_auction,
-)
-from evaluation.auction.comparison import conclusion
-from evaluation.auction.simulation import METRICS
+from evaluation.auction.comparison import compare_auctions, conclusion
+from evaluation.auction.gsp import OperatingPoint, SlotLayout
+from evaluation.auction.search_log import SearchLog
+from evaluation.auction.search_platform import SearchPlatform
+from evaluation.auction.simulation import METRICS, RelativeChange, relative_change, simulate_auction
 
 
 @pytest.fixture(scope="module")

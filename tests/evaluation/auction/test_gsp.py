@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evaluation.auction.gsp
-from evaluation.auction import OperatingPoint, SlotLayout, gsp_auction
+from evaluation.auction.gsp import OperatingPoint, SlotLayout, gsp_auction
 from tests.evaluation.auction.auctions_of_kind import ALPHAS, THRESHOLDS, candidates, layouts
 from tests.evaluation.auction.gsp_oracle import auctions_oracle
 

@@ -2,13 +2,9 @@
 
 import pytest
 
-from evaluation.auction import (
-    OperatingPoint,
-    SearchPlatform,
-    relative_change,
-    simulate_auction,
-    sweep_operating_points,
-)
+from evaluation.auction.gsp import OperatingPoint
+from evaluation.auction.search_platform import SearchPlatform
+from evaluation.auction.simulation import relative_change, simulate_auction, sweep_operating_points
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluation.auction import SearchLog, SlotLayout
+from evaluation.auction.gsp import SlotLayout
+from evaluation.auction.search_log import SearchLog
 
 GOOD = {
     "pages": [5, 5, 3, 3],

@@ -8,16 +8,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import evaluation.auction.click_estimates
-from evaluation.auction import (
-    OperatingPoint,
-    SearchLog,
-    SearchPlatform,
-    SlotLayout,
-    simulate_auction,
-)
 from evaluation.auction.click_curve import ClickCurve
 from evaluation.auction.click_estimates import ClickHistory
-from evaluation.auction.simulation import METRICS
+from evaluation.auction.gsp import OperatingPoint, SlotLayout
+from evaluation.auction.search_log import SearchLog
+from evaluation.auction.search_platform import SearchPlatform
+from evaluation.auction.simulation import METRICS, simulate_auction
 from tests.evaluation.auction.auctions_of_kind import ALPHAS, THRESHOLDS, logs
 from tests.evaluation.auction.simulation_oracle import simulation_oracle
 

@@ -6,15 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluation.streaming import (
-    OVERALL,
-    Groupings,
-    LogBatch,
-    LogMetrics,
-    RowLimits,
-    StreamedLog,
-    log_metrics,
-)
+from evaluation.streaming.log import OVERALL, Groupings, RowLimits, StreamedLog
+from evaluation.streaming.log_metrics import LogMetrics, log_metrics
+from evaluation.streaming.rows import LogBatch
 
 Floats = NDArray[np.float64]
 CUT = "campaign"

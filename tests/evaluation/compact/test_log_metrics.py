@@ -25,7 +25,9 @@ from evaluation import (
     ropr,
     score_quantiles,
 )
-from evaluation.streaming import OVERALL, Groupings, LogBatch, RowLimits, StreamedLog, log_metrics
+from evaluation.streaming.log import OVERALL, Groupings, RowLimits, StreamedLog
+from evaluation.streaming.log_metrics import log_metrics
+from evaluation.streaming.rows import LogBatch
 from tests.evaluation.compact.compact_logs import CUT, Log, drawn, measured
 
 PLAIN = {

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from evaluation import cs_auc
 from evaluation.metrics.cs_auc_pairs import RevenuePairs
-from evaluation.streaming import OVERALL, RowLimits
 from evaluation.streaming.in_memory import PositivesByRevenue, RevenueRows, RowsInMemory
+from evaluation.streaming.log import OVERALL, RowLimits
 from tests.evaluation.compact.compact_logs import CUT, Log, compact, drawn
 
 TIES = ("definition", "half", "worst")

@@ -10,8 +10,8 @@ import sys
 
 import numpy as np
 
-from evaluation.fields import SegmentLimits, multicalibration
-from evaluation.fields.segments import MISSING, ValueColumn
+from evaluation.fields.multicalibration import multicalibration
+from evaluation.fields.segments import MISSING, SegmentLimits, ValueColumn
 from tests.evaluation.fields.field_logs import field_log
 
 

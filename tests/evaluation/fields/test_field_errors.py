@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.fields import FieldSums, field_ece, field_errors, field_rce, mf_rce
+from evaluation.fields.field_errors import FieldSums, field_ece, field_errors, field_rce, mf_rce
 from tests.evaluation.fields.field_logs import field_log
 from tests.evaluation.predictions_of_kind import predictions
 

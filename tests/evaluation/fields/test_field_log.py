@@ -4,9 +4,10 @@ memory."""
 import numpy as np
 import pytest
 
-from evaluation.fields import FieldErrors, FieldSums, SegmentLimits, multicalibration
+from evaluation.fields.field_errors import FieldErrors, FieldSums
 from evaluation.fields.field_log import CELLS, FieldCells, FieldLog
-from evaluation.fields.segments import FieldCodes, ValueColumn
+from evaluation.fields.multicalibration import multicalibration
+from evaluation.fields.segments import FieldCodes, SegmentLimits, ValueColumn
 from evaluation.metrics.predictions import Predictions
 from tests.evaluation.fields.field_logs import field_log
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from evaluation.fields import (
+from evaluation.fields.multicalibration import (
     Multicalibration,
-    SegmentLimits,
     SegmentSums,
+    cell_spreads,
     kuiper_chance,
     multicalibration,
 )
-from evaluation.fields.multicalibration import cell_spreads
+from evaluation.fields.segments import SegmentLimits
 from tests.evaluation.fields.against_mcgrad import as_mcgrad
 from tests.evaluation.fields.field_logs import field_log
 from tests.evaluation.predictions_of_kind import predictions

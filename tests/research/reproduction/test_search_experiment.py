@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from evaluation.auction import SearchPlatform
-from evaluation.auction.search_platform import TRUE_CURVE
+from evaluation.auction.search_platform import TRUE_CURVE, SearchPlatform
 from research.reproduction.search_experiment import search_experiment
 
 pytestmark = pytest.mark.slow
