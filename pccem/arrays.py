@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 Rows = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 Array = TypeVar("Array", bound=NDArray[np.generic])

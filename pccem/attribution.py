@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pccem.arrays import Flags, Floats, check_equal_lengths, check_finite
+from pccem.arrays import Flags, Floats, Integers, check_equal_lengths, check_finite
 
 Ids = NDArray[np.generic]
-Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,11 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pccem.arrays import Flags, Floats
-
-Integers = NDArray[np.int64]
+from pccem.arrays import Flags, Floats, Integers
 
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0

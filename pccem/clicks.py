@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pccem.arrays import (
     Floats,
     Index,
+    Integers,
     Rows,
     check_equal_lengths,
     check_finite,
@@ -95,9 +96,6 @@ class Clicks:
         """All that `PostClickModel` may learn from: the features, `campaign` and `score`."""
         own: dict[str, Column] = {CAMPAIGN: self._campaign, SCORE: self.scores}
         return Features({**self.features.columns, **own}, len(self))
-
-
-Integers = NDArray[np.int64]
 
 
 def canonical_order(clicks: Clicks, outcomes: Floats) -> Integers:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from pccem.arrays import (
     Flags,
     Floats,
+    Integers,
     Rows,
     as_vector,
     check_equal_lengths,
@@ -18,8 +19,6 @@ from pccem.arrays import (
 )
 from pccem.calendar import Calendar
 from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, scaled, tilted_shares
-
-Integers = NDArray[np.int64]
 
 SCHEMA_VERSION: Final = 1
 _PIECE: Final = 65_536

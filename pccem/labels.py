@@ -22,13 +22,13 @@ from pccem.arrays import (
     check_unit_interval,
 )
 from pccem.attribution import Attribution
+from pccem.calendar import HOUR
 from pccem.conversion_drift import PRIOR_COUNT, corrected, drift_ratios
 from pccem.delays import DelayDistribution
 from pccem.pace import Cohorts, ConversionPace
 
 Mode = Literal["posterior", "paper"]
 
-_HOUR: Final = 3600.0
 # Conversions' worth of belief in the rate of all clicks that older ones have told.
 _RATE_KNOWN: Final = 400.0
 
@@ -273,11 +273,11 @@ class _Labelled:
         age, rows = self.attribution.age[chosen], self.rows[chosen]
         if self.clicked_at is None or delays.calendar is None:
             return _later_share(delays, age, rows, self.campaigns, self.post_click)
-        hours = np.floor(self.clicked_at[chosen] / _HOUR)
+        hours = np.floor(self.clicked_at[chosen] / HOUR)
         share = np.empty(len(age))
         for hour in np.unique(hours):
             at = np.flatnonzero(hours == hour)
-            moved = delays.of_moment((hour + 0.5) * _HOUR)
+            moved = delays.of_moment((hour + 0.5) * HOUR)
             share[at] = _later_share(moved, age[at], rows[at], self.campaigns, self.post_click)
         return share
 

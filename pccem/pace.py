@@ -12,10 +12,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pccem.arrays import Floats
+from pccem.arrays import Floats, Integers
 from pccem.calendar import DAY, Calendar
-
-Integers = NDArray[np.int64]
 
 RATES: Final[Floats] = np.exp(np.arange(-40, 41) * 0.0625)
 """Conversions over those expected, from 1/12 to 12."""

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from pccem.arrays import Flags, Floats, check_equal_lengths
+from pccem.arrays import Flags, Floats, Integers, check_equal_lengths
 from pccem.attribution import Attribution
+from pccem.calendar import DAY
 from pccem.clicks import Clicks, canonical_order
 from pccem.features import FeatureMismatch
 from pccem.model import PostClickModel
@@ -176,10 +177,6 @@ class TrainingRules:
             value, bound = getattr(self, field.name), least.get(field.name, 0)
             if not value >= bound:
                 raise ValueError(f"{field.name} = {value}: must be at least {bound}")
-
-
-Integers = NDArray[np.int64]
-DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
