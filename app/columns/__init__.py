@@ -3,7 +3,3 @@
 `layout.py` is the header, `scores.py` a calibrate request, `events.py` a request of events,
 `campaigns.py` their campaigns, as names or interned ids.
 """
-
-from app.columns.campaigns import CampaignIds, UnknownDictionary
-
-__all__ = ["CampaignIds", "UnknownDictionary"]

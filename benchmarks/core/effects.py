@@ -32,7 +32,7 @@ from app.api.resources import Resources
 from app.api.scoring.calibrate import PROMPT
 from app.api.scoring.requests import RequestHead
 from app.api.snapshot import Snapshot
-from app.columns import CampaignIds
+from app.columns.campaigns import CampaignIds
 from app.settings import load_settings
 from benchmarks.core.traffic import campaign_names, random_atlas, random_scores
 from benchmarks.figures import Cell, Table, shown

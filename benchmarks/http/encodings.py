@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from app.api.scoring.calibrate import DECODER, read_scores_of
 from app.api.scoring.requests import RULES, CalibrateRequest
-from app.columns import CampaignIds
+from app.columns.campaigns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores
 from app.settings import load_settings

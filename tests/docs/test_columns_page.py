@@ -11,7 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from app.columns import CampaignIds, layout
+from app.columns import layout
+from app.columns.campaigns import CampaignIds
 from app.storage.lease import Lease
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
