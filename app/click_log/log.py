@@ -96,25 +96,6 @@ class ClickReader:
     def __init__(self, hours: StoredHours) -> None:
         self._hours = hours
 
-    def read_clicks(
-        self,
-        target: str,
-        first: float,
-        behind: float,
-        *,
-        max_clicks: int | None = None,
-        seed: int = 0,
-    ) -> LoggedClicks:
-        """The clicks with a score for the target and clicked_at in [first, behind).
-
-        Of more than `max_clicks`, a uniform sample: the same in every repeat with this seed.
-        """
-        return read_clicks(self._hours, target, first, behind, Sample(max_clicks, seed))
-
-    def read_conversions(self, target: str, first: float, behind: float) -> LoggedConversions:
-        """The target's conversions with occurred_at in [first, behind)."""
-        return read_conversions(self._hours, target, first, behind, Sample())
-
     def known(
         self,
         target: str,
@@ -126,7 +107,11 @@ class ClickReader:
         max_clicks: int | None = None,
         seed: int = 0,
     ) -> tuple[LoggedClicks, Attribution]:
-        """The clicks of `read_clicks`, and what was known of each at `as_of`."""
+        """The clicks with a score for the target and clicked_at in [first, behind), and what was
+        known of each at `as_of`.
+
+        Of more than `max_clicks`, a uniform sample: the same in every repeat with this seed.
+        """
         sample = Sample(max_clicks, seed)
         clicks = read_clicks(self._hours, target, first, behind, sample)
         until = min(behind + window, nextafter(as_of, inf))

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from app.click_log.clicks import LoggedClicks
+from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.log import ClickLog
+from app.click_log.reading import Sample, read_clicks, read_conversions
 from app.click_log.rows import ClosedClick
 from app.storage.blocks import StoredConversion
 from pccem import Categorical
@@ -38,9 +39,21 @@ def conversion(name: str, seconds: float, target: str = TARGET) -> StoredConvers
     return StoredConversion(click_id=name, target=target, occurred_at=START + seconds, value=1.0)
 
 
+def clicks_in(
+    log: ClickLog, target: str, first: float, behind: float, size: int | None = None, seed: int = 0
+) -> LoggedClicks:
+    """The clicks with a score for the target and clicked_at in [first, behind), or a sample."""
+    return read_clicks(log._hours, target, first, behind, Sample(size, seed))
+
+
+def conversions_in(log: ClickLog, target: str, first: float, behind: float) -> LoggedConversions:
+    """The target's conversions with occurred_at in [first, behind)."""
+    return read_conversions(log._hours, target, first, behind, Sample())
+
+
 def read_all(log: ClickLog, target: str = TARGET, hours: int = 48) -> LoggedClicks:
     """All clicks of some hours from START on."""
-    return log.read_clicks(target, START, START + hours * 3600.0)
+    return clicks_in(log, target, START, START + hours * 3600.0)
 
 
 def known_delays(

@@ -7,11 +7,20 @@ import pytest
 
 from app.click_log.log import ClickLog, DatasetSize
 from tests.click_log.conftest import files
-from tests.click_log.rows import START, TARGET, click, contents, conversion, read_all
+from tests.click_log.rows import (
+    START,
+    TARGET,
+    click,
+    clicks_in,
+    contents,
+    conversion,
+    conversions_in,
+    read_all,
+)
 
 
 def ids(log: ClickLog, first: float, behind: float) -> list[str]:
-    found: list[str] = log.read_clicks(TARGET, first, behind).click_ids.to_pylist()
+    found: list[str] = clicks_in(log, TARGET, first, behind).click_ids.to_pylist()
     return found
 
 
@@ -37,7 +46,7 @@ def test_a_log_that_is_not_there_yet_is_empty(log: ClickLog) -> None:
 
     assert (len(clicks), clicks.total, len(known)) == (0, 0, 0)
     assert clicks.clicks.campaigns == ()
-    assert len(log.read_conversions(TARGET, START, START + 3600.0)) == 0
+    assert len(conversions_in(log, TARGET, START, START + 3600.0)) == 0
     assert (log.sizes()["clicks"].parts, log.damaged()) == (0, 0)
     assert (log.compact(START), log.expire(START), log.finalise({TARGET: 1.0}, START)) == (0, 0, 0)
 
@@ -167,7 +176,7 @@ def test_campaigns_and_categories_are_sorted_and_in_use(log: ClickLog) -> None:
         ]
     )
     log.write_clicks([click("c", 3600.0, campaign="b", features={"os": "a"})])
-    logged = log.read_clicks(TARGET, START + 1.0, START + 7200.0)
+    logged = clicks_in(log, TARGET, START + 1.0, START + 7200.0)
     system = logged.clicks.features.columns["feature.os"]
 
     assert logged.clicks.campaigns == ("b", "m")
@@ -179,7 +188,7 @@ def test_conversions_are_read_by_target_and_span_each_once(log: ClickLog) -> Non
     log.write_conversions([conversion("a", 5.0), conversion("a", 9.0), conversion("b", 5.0)])
     log.write_conversions([conversion("b", 5.0), conversion("c", 1.0), conversion("d", 3601.0)])
     log.write_conversions([conversion("a", 5.0, "install")])
-    found = log.read_conversions(TARGET, START + 2.0, START + 3601.5)
+    found = conversions_in(log, TARGET, START + 2.0, START + 3601.5)
 
     pairs = zip(found.click_ids.take(found.rows).to_pylist(), found.converted_at, strict=True)
     assert sorted((name, at - START) for name, at in pairs) == [

@@ -8,13 +8,22 @@ from app.click_log.clicks import LoggedClicks
 from app.click_log.log import ClickLog
 from app.click_log.reading import Sample
 from app.click_log.rows import hash_ids
-from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays
+from tests.click_log.rows import (
+    DAY,
+    START,
+    TARGET,
+    WINDOW,
+    click,
+    clicks_in,
+    conversion,
+    known_delays,
+)
 
 COUNT = 2000
 
 
 def sample(log: ClickLog, size: int, seed: int = 0) -> LoggedClicks:
-    return log.read_clicks(TARGET, START, START + DAY, max_clicks=size, seed=seed)
+    return clicks_in(log, TARGET, START, START + DAY, size, seed)
 
 
 @pytest.fixture

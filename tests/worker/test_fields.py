@@ -22,7 +22,7 @@ from calibrators import Atlas, CalibrationMap
 from calibrators.bins.codecs import SCALE
 from calibrators.bins.table import History
 from calibrators.fields.sums import SEPARATOR
-from tests.click_log.rows import START, WINDOW, click
+from tests.click_log.rows import START, WINDOW, click, clicks_in
 from tests.worker.conftest import HOUR, Append
 
 SECONDS = 3600
@@ -90,7 +90,7 @@ def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path: Any) -
         log.write_clicks(part)
     log.compact(START + 3 * SECONDS)
     log.finalise({"conversion": WINDOW}, START + 2 * WINDOW)
-    logged = log.read_clicks("conversion", START, START + 3 * SECONDS)
+    logged = clicks_in(log, "conversion", START, START + 3 * SECONDS)
     device, placement = (logged.fields[name] for name in ("device", "placement"))
     labels = np.linspace(0.0, 1.0, 180)
     none: Any = None

@@ -21,6 +21,7 @@ from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
+from tests.click_log.rows import clicks_in, conversions_in
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.worker.conftest import Clock
 from tests.worker.delayed.click_world import MIDNIGHT, TARGET
@@ -74,11 +75,11 @@ def post(append):
 
 
 def logged_clicks(log):
-    return log.read_clicks(TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
+    return clicks_in(log, TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
 
 
 def logged_conversions(log):
-    return log.read_conversions(TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
+    return conversions_in(log, TARGET, MIDNIGHT - HOUR, MIDNIGHT + 24 * HOUR)
 
 
 def test_what_is_due_moves_into_the_click_log(closing, post, log):

@@ -15,6 +15,7 @@ from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.schedule import TrainingSchedule
 from app.worker.training import Lesson
+from tests.click_log.rows import clicks_in
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET
 
 AS_OF = MIDNIGHT + 4 * DAY
@@ -246,7 +247,7 @@ def test_clicks_are_closed_with_every_fold(worker, append, clock, log, redis_cli
 
     assert before == 1
     assert state(redis_client)["clicks"]["open"] == 0
-    assert log.read_clicks(TARGET, at, at + 1).click_ids.to_pylist() == ["a"]
+    assert clicks_in(log, TARGET, at, at + 1).click_ids.to_pylist() == ["a"]
 
 
 def test_in_event_time_clicks_are_closed_by_jobs_only(redis_client, settings, clock, append, log):
@@ -257,11 +258,11 @@ def test_in_event_time_clicks_are_closed_by_jobs_only(redis_client, settings, cl
     append(batch)
     clock.seconds = 4e9
     worker.step()
-    before = len(log.read_clicks(TARGET, at, at + 1))
+    before = len(clicks_in(log, TARGET, at, at + 1))
     Jobs(redis_client).submit("retrain", {"as_of": AS_OF}, clock())
     worker.step()
 
-    assert (before, len(log.read_clicks(TARGET, at, at + 1))) == (0, 1)
+    assert (before, len(clicks_in(log, TARGET, at, at + 1))) == (0, 1)
 
 
 def test_a_click_log_that_is_away_ends_no_worker(redis_client, settings, clock, append):
@@ -287,7 +288,7 @@ def test_old_clicks_are_settled_and_then_expire(worker, logged, clock, settings)
     clock.seconds = AS_OF + (settings.click_log_days - 2) * DAY + DELAY
     worker.step()
 
-    kept = logged.read_clicks(TARGET, MIDNIGHT, MIDNIGHT + 9 * DAY).clicks.clicked_at
+    kept = clicks_in(logged, TARGET, MIDNIGHT, MIDNIGHT + 9 * DAY).clicks.clicked_at
     assert len(settled) == 3 * 24
     assert kept.min() >= MIDNIGHT + 2 * DAY
     assert kept.max() < MIDNIGHT + 5 * DAY
