@@ -257,6 +257,18 @@ class EarlierTrainings:
     evaluated: CachedModel | None = None
 
 
+def training_rules(settings: Settings) -> TrainingRules:
+    """How a post-click model is trained."""
+    return TrainingRules(
+        days=settings.training_days,
+        min_clicks=settings.min_training_clicks,
+        min_conversions=settings.min_training_conversions,
+        max_clicks=settings.training_clicks,
+        num_threads=settings.training_threads,
+        post_click=settings.post_click_seconds,
+    )
+
+
 @dataclass(slots=True)
 class Trainer:
     """Trains against the click log and the store; time comes in with every call."""
@@ -368,21 +380,12 @@ class Lesson:
     def _train(
         self, past: MaturedClicks, task: TrainingTask, before: CachedModel | None
     ) -> Training:
-        settings = self.settings
-        rules = TrainingRules(
-            days=settings.training_days,
-            min_clicks=settings.min_training_clicks,
-            min_conversions=settings.min_training_conversions,
-            max_clicks=settings.training_clicks,
-            num_threads=settings.training_threads,
-            post_click=settings.post_click_seconds,
-        )
         in_force = None if before is None else before.model
         return train(
             past.clicks.clicks,
             past.attribution,
             as_of=task.as_of,
-            rules=rules,
+            rules=training_rules(self.settings),
             in_force=in_force,
         )
 

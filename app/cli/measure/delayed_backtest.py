@@ -30,6 +30,7 @@ from app.reports.pictures import draw, draw_delayed
 from app.results.backtest import RAW, Backtested, ScoredEvents
 from app.results.formatting import Rows, shown
 from app.settings import SECONDS_PER_DAY, Settings, groups_of
+from app.worker.training import training_rules
 from calibrators import Calibrator, Method, Sufficiency, make_calibrator
 from calibrators.registry import POOLED, make_method
 from calibrators.samples import Floats
@@ -37,7 +38,7 @@ from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable,
 from evaluation.backtest.delayed import NONE, ORACLE
 from evaluation.bootstrap.paired import sample_deviation
 from evaluation.comparison.significance import significance
-from pccem import LabelRules, TrainingRules
+from pccem import LabelRules
 
 Card = dict[str, float]
 
@@ -268,17 +269,6 @@ def _print_json(found: Mapping[str, DelayedBacktest], single: Backtested | None)
 def _whole(moment: float) -> float:
     """The start of the hour of a moment."""
     return float(moment // SECONDS_PER_HOUR * SECONDS_PER_HOUR)
-
-
-def training_rules(settings: Settings) -> TrainingRules:
-    """How the service trains a post-click model."""
-    return TrainingRules(
-        days=settings.training_days,
-        min_clicks=settings.min_training_clicks,
-        min_conversions=settings.min_training_conversions,
-        max_clicks=settings.training_clicks,
-        num_threads=settings.training_threads,
-    )
 
 
 def files_of(logs: Sequence[str], columns: ClickColumns, reading: Reading) -> dict[str, Read]:
