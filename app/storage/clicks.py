@@ -159,8 +159,6 @@ def open_name(click_id: str) -> str:
     return f"2:{sha1(click_id.encode(), usedforsecurity=False).hexdigest()[:8]}:{click_id}"
 
 
-__all__ = ["OpenClick", "OpenClicks"]
-
 CLICKS_AT_ONCE = 1000
 """Clicks that one script reads: a longer one would keep requests waiting."""
 

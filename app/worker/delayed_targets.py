@@ -5,7 +5,6 @@ write, then remove, so that a worker that dies in between repeats it; the click 
 repeated click or conversion once.
 """
 
-import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -147,8 +146,6 @@ def served(clicks: Sequence[OpenClick], in_force: CachedVersion | None) -> list[
             probabilities[place][target] = probability
     return probabilities
 
-
-_log = logging.getLogger(__name__)
 
 Report = dict[str, Any]
 

@@ -72,7 +72,6 @@ def _names(text: bytes, lengths: Integers) -> Iterator[str]:
 _HEADER: Final = struct.Struct("<4sHHI")
 _MAGIC: Final = b"SATL"
 _SCHEMA_VERSION: Final = 1
-_WITH_GROUPS: Final = 2
 _WITH_SECTIONS: Final = 3
 _WITH_SETS: Final = 4
 # Measured: up to here one look-up after the other costs less than one vectorised call.

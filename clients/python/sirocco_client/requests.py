@@ -227,8 +227,6 @@ _SCORES, _PROBABILITIES = 1, 2
 _FLOAT32, _ONE_CAMPAIGN, _LEVELS, _UNITS, _FIELDS, _QUANTILES = 1, 4, 16, 32, 64, 128
 _NAMES_OF_LEVELS: Final = ("identity", "target", "campaign", "group", RAW)
 
-Ids = NDArray[np.uint32]
-
 
 def pack_input(given: CalibrateInput, levels: bool) -> bytes:
     """The scores with the names of its campaigns; raises BadInput on names without UTF-8."""
