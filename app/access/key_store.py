@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 import redis
+from msgspec import structs
 from redis.client import Pipeline
 
 from app.access.keys import DAY_SECONDS, ApiKey, Scope, new_key
@@ -94,7 +95,7 @@ class KeyStore:
             until = None if like.expires_at is None else now + like.expires_at - like.created_at
             key, token = new_key(now, old.scopes, replaces=old.id, expires_at=until, **kept)
             self._put(key, found, change, now)
-            _write(_replaced(old, expires_at=ends), change)
+            _write(structs.replace(old, expires_at=ends), change)
             return key, token
 
         return self._change(replace)
@@ -126,7 +127,7 @@ class KeyStore:
             standing = old.standing(self._clock())
             if standing != "valid":
                 raise KeyConflict(f"key = {key_id!r}: is {standing} already")
-            key = _replaced(old, **ends)
+            key = structs.replace(old, **ends)
             _write(key, change)
             return key
 
@@ -189,10 +190,6 @@ def _check_rotation(old: ApiKey, found: Mapping[str, ApiKey], now: float) -> Non
                 f"key = {old.id!r}: it and {other.id!r} are both valid, the most of one rotation;"
                 " revoke one of them first"
             )
-
-
-def _replaced(key: ApiKey, **fields: Any) -> ApiKey:
-    return ApiKey(**{name: getattr(key, name) for name in key.__struct_fields__} | fields)
 
 
 def _write(key: ApiKey, change: Pipeline) -> None:

@@ -315,11 +315,6 @@ def height_of(rows: int, *, row: float = ROW, label: str = "") -> float:
     return _TOP + max(rows, _FEWEST_ROWS) * row + _TICKS + (_LABEL if label else 0.0)
 
 
-def places_of(rows: int) -> Floats:
-    """Where the names stand, from the top."""
-    return np.arange(rows, dtype=float)
-
-
 def named_axes(
     figure: "Figure",
     names: Sequence[str],
@@ -337,7 +332,7 @@ def named_axes(
     )
     set_x(axes, scale)
     axes.set_ylim(max(len(names), _FEWEST_ROWS) - 0.5, -0.5)
-    axes.set_yticks(places_of(len(names)), labels)
+    axes.set_yticks(range(len(names)), labels)
     axes.grid(visible=False, axis="y")
     for row, text in enumerate(beside):
         axes.annotate(

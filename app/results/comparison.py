@@ -1,6 +1,6 @@
 """What a comparison of two models, or of their training runs, found: numbers and conclusion."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan
 from typing import Final, NamedTuple
@@ -15,7 +15,9 @@ from app.results.formatting import (
     shown,
     value_text,
 )
+from calibrators.samples import Floats
 from evaluation import MetricAccuracy, metric_accuracy
+from evaluation.bootstrap.paired import sample_deviation
 from evaluation.comparison.models import A, B, ModelComparison, PairedLog
 
 
@@ -93,17 +95,11 @@ class ComparedRuns:
 
     def means(self) -> dict[str, dict[str, float]]:
         """The mean of every metric over the runs."""
-        return {
-            side: {name: float(np.mean(self.values(side, name))) for name in self._metrics(side)}
-            for side in self.runs
-        }
+        return self._over_runs(lambda values: float(values.mean()))
 
     def spreads(self) -> dict[str, dict[str, float]]:
         """The standard deviation of every metric over the runs; nan of a single one."""
-        return {
-            side: {name: _deviation(self.values(side, name)) for name in self._metrics(side)}
-            for side in self.runs
-        }
+        return self._over_runs(sample_deviation)
 
     @property
     def better(self) -> str | None:
@@ -127,8 +123,12 @@ class ComparedRuns:
             1.0 - found.value, found.standard_error, 1.0 - found.upper, 1.0 - found.lower
         )
 
-    def _metrics(self, side: str) -> list[str]:
-        return [*next(iter(self.runs[side].values()))]
+    def _over_runs(self, of: Callable[[Floats], float]) -> dict[str, dict[str, float]]:
+        names = {side: [*next(iter(runs.values()))] for side, runs in self.runs.items()}
+        return {
+            side: {name: of(np.array(self.values(side, name))) for name in of_side}
+            for side, of_side in names.items()
+        }
 
     @property
     def conclusion(self) -> str:
@@ -163,12 +163,7 @@ def _share(accuracy: MetricAccuracy) -> str:
     return f"{accuracy.value:.1%} ({accuracy.lower:.1%} to {accuracy.upper:.1%})"
 
 
-def _deviation(values: list[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-
-
 _PLAIN: Final = "log_loss"
-_CALIBRATED: Final = "calibrated_log_loss"
 _MOST_TIMES: Final = 100.0
 
 
@@ -203,12 +198,12 @@ def _without_draws(found: ModelComparison) -> str:
 
 def _main(found: ModelComparison) -> list[str]:
     """What the log losses say, as they are and with the overall bias taken out."""
-    plain, calibrated = found.better(_PLAIN), found.better(_CALIBRATED)
+    plain, calibrated = found.better(_PLAIN), found.better(CALIBRATED)
     if plain is None:
         said = f"A and B cannot be told apart on this log: log loss {_span(found, _PLAIN)}."
         return [said, _needed(found) if calibrated is None else _if_calibrated(found, calibrated)]
     said = f"{plain} is better: log loss {_span(found, _PLAIN)}."
-    if isnan(found.differences[_CALIBRATED].value):
+    if isnan(found.differences[CALIBRATED].value):
         return [said]
     if calibrated == plain:
         return [said, f"It stays better once the overall bias of both is taken out{_cal(found)}."]
@@ -236,7 +231,7 @@ def _if_calibrated(found: ModelComparison, winner: str) -> str:
 
 
 def _cal(found: ModelComparison) -> str:
-    return f", calibrated log loss {_span(found, _CALIBRATED)}"
+    return f", calibrated log loss {_span(found, CALIBRATED)}"
 
 
 def _span(found: ModelComparison, metric: str) -> str:

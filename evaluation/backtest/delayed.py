@@ -123,7 +123,7 @@ def delayed_backtest(
     # A method looks back as far as it does in the service.
     of_method = 0 if isinstance(calibrator, Calibrator) else calibrator.hours
     learnt = max(windows.hours, of_method)
-    rules, seen = training or TrainingRules(), sight or _all_of
+    rules, seen = training or TrainingRules(), sight or (lambda clicks: clicks)
     history = PostClickHistory(stream, windows, rules, seen, learnt)
     labellers = {
         **_baselines(stream, windows, learnt),
@@ -165,10 +165,6 @@ class _Row:
         clicks = self.stream.clicks.select(evaluated)
         rows = self.atlas.rows(clicks.campaigns)[clicks.rows]
         self.served.append(self.atlas.look_up(rows, clicks.scores))
-
-
-def _all_of(clicks: Clicks) -> Clicks:
-    return clicks
 
 
 def _baselines(stream: ClickStream, windows: ClickWindows, hours: int) -> dict[str, Labeller]:

@@ -182,7 +182,7 @@ class FieldSums:
         if not k:
             return float("nan")
         draws = draws or int(np.clip(_MOST_DRAWN // k, _FEWEST_DRAWS, _MOST_DRAWS))
-        trials, chances = matched_binomials(self.expected, self._certain)
+        trials, chances = matched_binomials(self.expected, _certain(self.expected, self.variance))
         # By and by, so that ten thousand values take little memory; how many changes no bit.
         found = [
             _rce(np.abs(self.expected - drawn), drawn, self.samples)
@@ -213,10 +213,6 @@ class FieldSums:
         """The values that chance explains least first."""
         order: list[int] = np.lexsort((-np.abs(self.sigmas), self.p_values)).tolist()
         return order
-
-    @property
-    def _certain(self) -> Floats:
-        return _certain(self.expected, self.variance)
 
 
 def _rce(errors: Floats, positives: Floats, samples: Floats) -> float:

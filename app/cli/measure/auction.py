@@ -158,22 +158,17 @@ class AuctionRun:
                 shrinkage=self.how.shrinkage,
             )
             advance("")
-            comparison = self._compared(simulator, arranged, advance)
+            comparison = compared(
+                simulator,
+                arranged,
+                self._point(simulator, arranged["baseline"]),
+                self.how.confidence,
+                self.how.most_unseen,
+                lambda _: advance(""),
+            )
             sweep = self._swept(comparison, arranged, advance) if points else {}
         true_changes = {} if truth is None else _true_changes(truth, comparison)
         return AuctionFindings(name, comparison, arranged, sweep, self.how.confidence, true_changes)
-
-    def _compared(
-        self, simulator: Simulator, models: Mapping[str, Floats], advance: Advance
-    ) -> AuctionComparison:
-        return compared(
-            simulator,
-            models,
-            self._point(simulator, models["baseline"]),
-            self.how.confidence,
-            self.how.most_unseen,
-            lambda _: advance(""),
-        )
 
     def _point(self, simulator: Simulator, in_force: Floats) -> OperatingPoint:
         log, how = simulator.log, self.how

@@ -15,6 +15,7 @@ from app.reports.page import write_page
 from app.reports.pictures import draw
 from app.results.backtest import (
     HEADINGS,
+    RAW,
     WORDS,
     Backtested,
     ScoredEvents,
@@ -37,13 +38,8 @@ def report_scorecards(
 
     `name` says what was evaluated, `how` in which way.
     """
-    if picture is not None:
-        draw(scored, tuple(scored.predictions)[:2], name, picture)
-    if as_json:
-        print_rows(scored.scorecards())
-        return
-    _show(scored, scored.scorecards(), f"{name}: {how}")
-    note_files(picture=picture)
+    found = Backtested(name, how, scored, scored.scorecards(), significance=None, against=RAW)
+    report_backtest(found, picture=picture, page=None, as_json=as_json)
 
 
 def report_backtest(

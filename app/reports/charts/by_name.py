@@ -19,7 +19,6 @@ from app.reports.axes import (
     named_axes,
     paint_dumbbells,
     paint_side_edges,
-    places_of,
     reference_line,
     row_values,
     set_x,
@@ -167,7 +166,7 @@ def _paint_bars(axes: "Axes", points: Points, numbers: Mapping[str, int], scale:
     thick = _BAR / (_BETWEEN + _BAR * len(points))
     for place, (name, values) in enumerate(points.items()):
         style = series_style(numbers[name])
-        rows = places_of(len(values)) + (place - (len(points) - 1) / 2) * thick
+        rows = np.arange(len(values)) + (place - (len(points) - 1) / 2) * thick
         shown = np.where(scale.inside(values), values, np.nan)
         colour = series_colour(style.colour)
         axes.barh(rows, np.nan_to_num(shown), 0.8 * thick, color=colour, clip_on=False)
