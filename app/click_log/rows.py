@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import shake_256
-from math import fsum, isnan
+from math import fsum
 from typing import Any, Self
 
 import numpy as np
@@ -169,13 +169,7 @@ def _column(values: Sequence[float | str | None]) -> Any:
     """Of the type of its first value; a value of the other type is missing, as nan is."""
     text = next(isinstance(value, str) for value in values if value is not None)
     kept = [value if isinstance(value, str) == text else None for value in values]
-    if text:
-        return pa.array(kept, TEXT)
-    return pa.array([value if _is_known(value) else None for value in kept], NUMBER)
-
-
-def _is_known(value: Any) -> bool:
-    return value is not None and not isnan(value)
+    return pa.array(kept, TEXT) if text else pa.array(kept, NUMBER, from_pandas=True)
 
 
 def conversion_rows(conversions: Sequence[StoredConversion]) -> Any:

@@ -21,11 +21,10 @@ from app.results.auction import (
 from app.results.formatting import shown
 from evaluation import score_quantiles
 from evaluation.auction.comparison import SimulatedModel, logged_predictions
-from evaluation.auction.simulation import SweptPoint
+from evaluation.auction.simulation import CLICK_METRICS, SweptPoint
 
 _PERCENT = 100.0
 _QUANTILES = 10
-_CHANGED = ("click_yield", "mainline_click_yield", "revenue_per_mille")
 _NAMES = {
     "click_yield": "clicks",
     "mainline_click_yield": "clicks in the mainline",
@@ -59,12 +58,12 @@ def _tiles(findings: AuctionFindings) -> list[Tile]:
         return [
             Tile(heading, shown(baseline.simulation.metrics[name], form))
             for name, (heading, form) in SIMULATED.items()
-            if name in _CHANGED
+            if name in CLICK_METRICS
         ]
     never = max(model.simulation.level_shares[2] for model in (baseline, candidate))
     said = candidate.conclusion
     return [
-        *(_change_tile(candidate, name) for name in _CHANGED),
+        *(_change_tile(candidate, name) for name in CLICK_METRICS),
         Tile(
             "slots with ads never shown",
             shown(never, ".1%"),
@@ -93,9 +92,9 @@ def _models(findings: AuctionFindings) -> Section:
 
 
 def _changes(candidate: SimulatedModel, confidence: float) -> Chart:
-    changes = [candidate.changes[name] for name in _CHANGED]
+    changes = [candidate.changes[name] for name in CLICK_METRICS]
     return differences_chart(
-        [_NAMES[name] for name in _CHANGED],
+        [_NAMES[name] for name in CLICK_METRICS],
         [_PERCENT * change.value for change in changes],
         [_PERCENT * change.lower for change in changes],
         [_PERCENT * change.upper for change in changes],

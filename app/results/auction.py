@@ -10,7 +10,7 @@ from app.results.formatting import shown
 from calibrators.samples import Floats
 from evaluation.auction.comparison import AuctionComparison, SimulatedModel
 from evaluation.auction.search_log import SearchLog
-from evaluation.auction.simulation import RelativeChange, SweptPoint
+from evaluation.auction.simulation import CLICK_METRICS, RelativeChange, SweptPoint
 
 CLEAR_AGREEMENT = 0.9
 _ENOUGH_CLICKS = 100
@@ -154,10 +154,7 @@ def _offline_change(models: Sequence[SimulatedModel], name: str) -> str:
 
 def sweep_cells(swept: SweptPoint) -> list[str]:
     """Alpha, load, mainline reserve, three changes and the share at level 3."""
-    changes = (
-        change_text(swept.changes[name])[0]
-        for name in ("click_yield", "mainline_click_yield", "revenue_per_mille")
-    )
+    changes = (change_text(swept.changes[name])[0] for name in CLICK_METRICS)
     settings = (f"{swept.point.alpha:g}", f"{swept.load:g}", f"{swept.point.mainline_reserve:.4g}")
     return [*settings, *changes, shown(swept.level_shares[2], ".1%")]
 

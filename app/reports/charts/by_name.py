@@ -166,7 +166,7 @@ def _paint_bars(axes: "Axes", points: Points, numbers: Mapping[str, int], scale:
     thick = _BAR / (_BETWEEN + _BAR * len(points))
     for place, (name, values) in enumerate(points.items()):
         style = series_style(numbers[name])
-        rows = np.arange(len(values)) + (place - (len(points) - 1) / 2) * thick
+        rows = np.arange(len(values), dtype=float) + (place - (len(points) - 1) / 2) * thick
         shown = np.where(scale.inside(values), values, np.nan)
         colour = series_colour(style.colour)
         axes.barh(rows, np.nan_to_num(shown), 0.8 * thick, color=colour, clip_on=False)

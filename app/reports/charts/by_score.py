@@ -1,7 +1,7 @@
 """Charts over the score: reliability, and the error of score quantiles beside their loss."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def reliability_chart(series: Mapping[str, ReliabilityDiagram]) -> Chart:
     scale = _scale(series)
     numbers = style_numbers(series)
     whiskers = len(series) <= _MOST_WHISKERS
-    table = _table(series)
+    table = _table(_COLUMNS, series, _shares)
 
     def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(scale.labels), 28, right_margin(scale.labels), 44)
@@ -114,13 +114,15 @@ def _paint(
     paint_edges(axes, style, x, diagram.rates, scale)
 
 
-def _table(series: Mapping[str, ReliabilityDiagram]) -> Table:
+def _table(
+    columns: Sequence[str], series: Mapping[str, Any], cells: Callable[[Any, int], list[str]]
+) -> Table:
     rows = [
-        (f"{name}, {row + 1}", number(float(d.weights[row]), 12), *_shares(d, row))
-        for name, d in series.items()
-        for row in range(len(d.rates))
+        (f"{name}, {row + 1}", number(float(found.weights[row]), 12), *cells(found, row))
+        for name, found in series.items()
+        for row in range(len(found.rates))
     ]
-    return Table(_COLUMNS, rows)
+    return Table(columns, rows)
 
 
 def _shares(diagram: ReliabilityDiagram, row: int) -> list[str]:
@@ -162,7 +164,8 @@ def quantile_chart(series: Series) -> Chart:
     title = "Error from low scores to high"
     svg, said = _drawn(series, title, scale)
     numbers = list(style_numbers(series).items())
-    return Chart(title, how, svg, _table_quantiles(series), numbers, said)
+    table = _table(_COLUMNS_QUANTILES, series, _cells)
+    return Chart(title, how, svg, table, numbers, said)
 
 
 def _scale_quantiles(ratios: Iterable[Floats], series: Series) -> Scale:
@@ -248,15 +251,6 @@ def _interval(found: ScoreQuantiles) -> tuple[Floats, Floats]:
     """The error if the rate were at the upper, and at the lower end of its interval."""
     with np.errstate(all="ignore"):
         return found.probabilities / found.upper - 1.0, found.probabilities / found.lower - 1.0
-
-
-def _table_quantiles(series: Series) -> Table:
-    rows = [
-        (f"{name}, {row + 1}", number(float(found.weights[row]), 12), *_cells(found, row))
-        for name, found in series.items()
-        for row in range(len(found.rates))
-    ]
-    return Table(_COLUMNS_QUANTILES, rows)
 
 
 def _cells(found: ScoreQuantiles, row: int) -> list[str]:
