@@ -103,11 +103,12 @@ def version_as_of(history: Iterable[Mapping[str, Any]], moment: float) -> str | 
 
 
 class AtlasCache:
-    """Loads a version once; holds the last few."""
+    """Loads a version once, holds the last few, and knows whether a newer release wrote any."""
 
     def __init__(self, versions: Versions) -> None:
         self._versions = versions
         self._held: OrderedDict[str, CachedVersion] = OrderedDict()
+        self.any_newer = False
 
     def take(self, version: str) -> CachedVersion | None:
         """The version, or None when it is damaged or not kept any more."""
@@ -115,6 +116,7 @@ class AtlasCache:
             try:
                 self.put(version, self.load(version))
             except (CorruptVersion, UnknownVersion, ValueError) as error:
+                self.any_newer = self.any_newer or isinstance(error, ValueError)
                 _log.error("version %s cannot be read: %s", version, error)
                 return None
         self._held.move_to_end(version)

@@ -105,6 +105,7 @@ class _Present:
 
 
 STORE_EMPTIED: Final = "store-emptied"
+UNREADABLE: Final = "versions-unreadable"
 OF_THE_PAST: Final = "of-the-past"
 
 
@@ -131,12 +132,8 @@ class RefittedTargets:
         return self._of(self.reports.keys() - self.held.keys()), self._of(self.held.keys())
 
     def _of(self, targets: Collection[str]) -> "RefittedTargets":
-        chosen = [{k: v for k, v in part.items() if k in targets} for part in self._parts]
-        return RefittedTargets(*chosen)
-
-    @property
-    def _parts(self) -> tuple[dict[str, Any], ...]:
-        return self.atlases, self.reports, self.held
+        parts: Sequence[dict[str, Any]] = (self.atlases, self.reports, self.held)
+        return RefittedTargets(*({k: v for k, v in p.items() if k in targets} for p in parts))
 
 
 # Shares of a refit that are done before the first target is fitted, and after the last.
@@ -238,7 +235,7 @@ class Refitter:
             target: kept(atlas, in_force.atlases.get(target), frozen_campaigns(frozen, target))
             for target, atlas in found.atlases.items()
         }
-        chosen = RefittedTargets(atlases, dict(found.targets))
+        chosen = RefittedTargets(atlases, dict(found.targets), held["reasons"])
         report = self._report(Request(found.as_of), in_force, chosen, 0.0) | {"approved": version}
         published = self._publish(report, in_force, chosen, lease_token, now, (expected, freezes))
         self.versions.reject()
@@ -266,8 +263,10 @@ class Refitter:
         self, request: Request, in_force: CachedVersion | None, refitted: RefittedTargets
     ) -> None:
         """Nothing follows on what is not there any more, nor on what is long past."""
-        if in_force is None and self._any_in_force:
-            refitted.held = dict.fromkeys(refitted.atlases, STORE_EMPTIED)
+        if in_force is None and (self.cache.any_newer or self._any_in_force):
+            why = UNREADABLE if self.cache.any_newer else STORE_EMPTIED
+            # Those without new maps, too: what is frozen would be left without any.
+            refitted.held = dict.fromkeys(refitted.reports, why)
         window = self.settings.window_hours * SECONDS_PER_HOUR
         if in_force is not None and self.settings.guard and request.as_of < in_force.as_of - window:
             refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST)
@@ -304,7 +303,7 @@ class Refitter:
         atlases = {**carried.atlases, **ready.atlases}
         every = {**atlases, **carried.steering.atlases}
         packed = {name: atlas.to_bytes() for name, atlas in every.items()}
-        as_of, replaced = report["as_of"], list(ready.atlases)
+        as_of, replaced = report["as_of"], list(ready.held or ready.atlases)
         version = self.versions.publish(
             lease_token, as_of, now, packed, dict(report), replaced, *conditions
         )
@@ -463,9 +462,8 @@ class Refitter:
         return next(filter(None, map(self.cache.take, found)), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:
-        began = (begun_hours(request.as_of) - 1) * SECONDS_PER_HOUR
-        kept = self.settings.versions_kept
-        compared = self.cache.before(began, self.versions.history(), kept)
+        began, kept = begun_hours(request.as_of) - 1, self.settings.versions_kept
+        compared = self.cache.serving(began, self.versions.history(), kept)
         own = self._own_calibrators()
         return _Present(in_force, compared or in_force, own, *self._frozen())
 

@@ -8,8 +8,10 @@ from app.storage import keys
 from app.storage.errors import LeaseLost
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat, Lease
+from app.storage.overrides import FrozenTargets
 from app.storage.versions import Versions
 from app.worker.loop import Worker
+from calibrators import Atlas
 from evaluation import EventTable
 from tests.worker.conftest import HOUR
 
@@ -74,6 +76,25 @@ def test_a_store_that_was_emptied_is_no_fresh_one(refit, append_log, outcomes, r
 
     assert (held["version"], held["held"]["reasons"]) == (None, {"click": "store-emptied"})
     assert Versions(redis_client, 8).current() is None
+
+
+@pytest.mark.parametrize("frozen", [(), ("click",)])
+def test_a_store_of_a_newer_release_is_no_fresh_one(
+    frozen, refit, run, append_log, outcomes, redis_client, worker
+):
+    """A worker from before it reads no version: what is frozen would get no map at all."""
+    append_log(outcomes(hours=4))
+    newer = Atlas.empty().to_bytes().replace(b"SATL\x01\x00", b"SATL\xff\x00", 1)
+    versions, token = worker._versions, worker._lease.token
+    in_force = versions.publish(token, HOUR * SECONDS, 1.0, {"click": newer}, {})
+    FrozenTargets(redis_client).freeze(frozen, 2.0)
+
+    held = refit(HOUR + 4)
+
+    assert (held["version"], held["held"]["reasons"]) == (None, {"click": "versions-unreadable"})
+    assert versions.current() == in_force
+    run("approve", version=held["held"]["version"])
+    assert (versions.current() == in_force) is bool(frozen)
 
 
 def test_a_refit_as_of_long_ago_is_held(refit, append_log, outcomes):
