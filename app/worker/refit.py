@@ -273,9 +273,10 @@ class Refitter:
         self._any_in_force = self._any_in_force or in_force is not None
 
     def _drop_held(self, request: Request, ready: RefittedTargets) -> None:
-        """What waited for approval is dropped where its targets have new maps now."""
+        """What waited for approval is dropped where its targets have new maps now, or are read."""
         before, whole = self.versions.held(), request.campaigns is None
-        if before and whole and before["reasons"].keys() <= ready.atlases.keys():
+        reasons = before["reasons"].items() if before and whole else ()
+        if reasons and all(why == UNREADABLE or name in ready.atlases for name, why in reasons):
             self.versions.reject()
 
     def _hold(
@@ -456,9 +457,8 @@ class Refitter:
 
     def _in_force(self) -> CachedVersion | None:
         """What serves: where the version in force is damaged, the newest whole one."""
-        version = self.versions.current()
-        older = [entry["version"] for entry in self.versions.history()]
-        found = dict.fromkeys(older if version is None else [version, *older])
+        older = (entry["version"] for entry in self.versions.history())
+        found = dict.fromkeys(filter(None, (self.versions.current(), *older)))
         return next(filter(None, map(self.cache.take, found)), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:

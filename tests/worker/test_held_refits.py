@@ -95,6 +95,8 @@ def test_a_store_of_a_newer_release_is_no_fresh_one(
     assert versions.current() == in_force
     run("approve", version=held["held"]["version"])
     assert (versions.current() == in_force) is bool(frozen)
+    versions.publish(token, HOUR * SECONDS, 2.0, {"click": Atlas.empty().to_bytes()}, {}, ())
+    assert (refit(HOUR + 4)["held"], versions.held()) == (None, None)
 
 
 def test_a_refit_as_of_long_ago_is_held(refit, append_log, outcomes):
