@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from calibrators.bins.model_versions import MOST_VERSIONS, by_version, named, parted
-from calibrators.bins.table import BinsTable, History, HourTables
+from calibrators.bins.table import BinsTable, ChangedHistory, History, HourTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.methods.refit import Fitted, Method, ScaleOfScores
@@ -312,44 +312,16 @@ def _without_any(block: HourTables) -> HourTables:
     return block
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Watched(History):
+class _Watched(ChangedHistory):
     """Raises `_VersionsFound` at the first table that has any: who has none pays for no look."""
 
-    of: History = field(kw_only=True)
-
-    def between(self, first: int, behind: int) -> Iterator[HourTables]:
-        """See `History`."""
-        return map(_without_any, self.of.between(first, behind))
+    __slots__ = ()
 
     def sums(self, *spans: range) -> Iterator[tuple[BinsTable, ...]]:
         """See `History`."""
         for tables in self.of.sums(*spans):
             _without_any(dict(enumerate(tables)))
             yield tables
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Blocks:
-    """Blocks that are made anew each time."""
-
-    of: History
-    change: Streams | None = None
-
-    def __iter__(self) -> Iterator[HourTables]:
-        return map(self.change.carried_over if self.change else _without_any, self.of.blocks)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _CarriedOver(History):
-    """A history with all scores on the scale of the reference, under the campaigns' own names."""
-
-    of: History = field(kw_only=True)
-    streams: Streams = field(kw_only=True)
-
-    def between(self, first: int, behind: int) -> Iterator[HourTables]:
-        """See `History`."""
-        return map(self.streams.carried_over, self.of.between(first, behind))
 
 
 def _own_history(streams: Streams, history: History, hours: int, atlas: Atlas) -> History:
@@ -425,7 +397,7 @@ def refit_by_version(
     has one and for new ones.
     """
     known = memory if isinstance(memory, _Memory) else _Memory(memory)
-    watched = _Watched(history.as_of, _Blocks(history), history.fields, history.peers, of=history)
+    watched = _Watched.by(_without_any, history)
     try:
         fitted = method.refit(watched, memory=known.shared, trial=trial)
     except _VersionsFound:
@@ -438,8 +410,7 @@ def refit_by_version(
 
 def _refit(method: Method, history: History, known: _Memory, trial: bool) -> Fitted:
     streams = Streams.of(history, method.hours)
-    blocks = _Blocks(history, streams)
-    carried = _CarriedOver(history.as_of, blocks, history.fields, of=history, streams=streams)
+    carried = ChangedHistory.by(streams.carried_over, history)
     shared = method.refit(carried, memory=known.shared, trial=trial)
     own_history = _own_history(streams, history, method.hours, shared.atlas)
     own = Pooled(method.hours).refit(own_history, memory=known.own, trial=trial)

@@ -4,7 +4,7 @@ history of a target, its tables by hour: what a refit learns from.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, compress, pairwise
 from math import ceil
 from typing import Protocol, Self
@@ -404,3 +404,30 @@ class History:
         first, behind = min(span.start for span in spans), max(span.stop for span in spans)
         for block in self.between(first, behind):
             yield sums_of_block(block, spans)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChangedHistory(History):
+    """A history whose blocks are changed, anew whenever they are gone through."""
+
+    of: History = field(kw_only=True)
+    change: Callable[[HourTables], HourTables] = field(kw_only=True)
+
+    @classmethod
+    def by(cls, change: Callable[[HourTables], HourTables], of: History) -> Self:
+        """Of another one."""
+        blocks = _ChangedBlocks(change, of.blocks)
+        return cls(of.as_of, blocks, of.fields, of.peers, of=of, change=change)
+
+    def between(self, first: int, behind: int) -> Iterator[HourTables]:
+        """See `History`; no other hours are changed."""
+        return map(self.change, self.of.between(first, behind))
+
+
+@dataclass(frozen=True, slots=True)
+class _ChangedBlocks:
+    change: Callable[[HourTables], HourTables]
+    of: Iterable[HourTables]
+
+    def __iter__(self) -> Iterator[HourTables]:
+        return map(self.change, self.of)

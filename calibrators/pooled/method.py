@@ -35,8 +35,8 @@ from calibrators.pooled.serving import (
     served_curves,
     served_shared_curves,
 )
-from calibrators.pooled.spline import Coordinates
-from calibrators.pooled.window import CampaignDeviations, Memory, Window
+from calibrators.pooled.spline import AS_IS, Coordinates, Stretch
+from calibrators.pooled.window import CampaignDeviations, Memory, Window, stretched
 from calibrators.samples import Floats, Integers
 
 _HALF_LIFE = 96.0
@@ -72,15 +72,25 @@ class Pooled:
         """
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
-        window = Window.of(history, self.hours, self._group_of(fields))
-        size = _divisible(window) if history.peers.count > 1 else window.size
-        joined = size <= _JOINED
-        scale = ScoreScale.of(window.blocks, history, self.hours, joined)
-        window = replace(window, blocks=scale.carried_over(window.blocks))
+        window, scale = self._window(history, fields, AS_IS)
+        if (stretch := window.asked_stretch()) != AS_IS:
+            window, scale = self._window(stretched(history, self.hours, stretch), fields, stretch)
+        if known is not None and known.knots.stretch != stretch:
+            known = None
         known = Memory.shared(known, window.campaigns, history.peers)
-        fitted = _Refit(window, known, trial, fields, joined).run()
+        fitted = _Refit(window, known, trial, fields, window.size <= _JOINED).run()
         pushes = {"pushes": list(scale.pushes)} if scale.pushes else {}
         return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
+
+    def _window(
+        self, history: History, fields: "_Fields | None", stretch: Stretch
+    ) -> tuple[Window, ScoreScale]:
+        """The window on the scale of the newest scores, which are stretched already."""
+        window = Window.of(history, self.hours, self._group_of(fields))
+        size = _divisible(window) if history.peers.count > 1 else window.size
+        scale = ScoreScale.of(window.blocks, history, self.hours, size <= _JOINED)
+        blocks = scale.carried_over(window.blocks)
+        return replace(window, blocks=blocks, stretch=stretch), replace(scale, stretch=stretch)
 
     def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
         if fields is None or not isinstance(self.groups, FieldGroups):
@@ -164,7 +174,7 @@ class _Refit:
         return self._fitted(self._drifted())
 
     def _started(self, window: Window, memory: Memory | None) -> Shape:
-        knots = window.knots()
+        knots = replace(window.knots(), stretch=window.stretch)
         coordinates = Coordinates.of(knots, window.mass(knots))
         earlier = memory or Memory.nothing(knots)
         starts = window.split(earlier.campaigns_in(coordinates, self._campaigns))
@@ -308,7 +318,8 @@ class _Refit:
 
     def _variances(self) -> tuple[Floats, Floats]:
         """Of the shared curves to serve where `Spreads` are kept, and of the campaigns'."""
-        found = CurveUncertainty.of(self._shape, spread_places(self._shape))
+        places = self._shape.coordinates.knots.stretch(spread_places(self._shape))
+        found = CurveUncertainty.of(self._shape, places)
         own = np.vstack([found.campaigns(block) for block in self._shape.blocks])
         shared, missing = found.shared(), found.missing()
         return shared + missing, own + missing
@@ -370,8 +381,9 @@ def _steady(block: CampaignBlock, observed: Floats) -> Floats:
 
 def spread_places(shape: Shape) -> Floats:
     """Log-odds of the score at which `Spreads` are kept: from the outermost knots inwards."""
-    positions = shape.coordinates.knots.positions
-    return np.linspace(positions[0], positions[-1], PLACES)
+    knots = shape.coordinates.knots
+    low, high = knots.stretch.back(knots.positions[[0, -1]])
+    return np.linspace(low, high, PLACES)
 
 
 def _notes(shape: Shape, levels: Levels, jumps: int, groups: int) -> dict[str, object]:

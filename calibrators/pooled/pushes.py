@@ -21,6 +21,7 @@ from calibrators.peers import NotDivided
 from calibrators.pooled.cells import CELL_WIDTH, CELLS, FARTHEST, Cells, coarse_cells, log_odds
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
+from calibrators.pooled.spline import AS_IS, Stretch
 from calibrators.samples import Floats, Integers, expit, sum_at
 
 _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
@@ -247,7 +248,7 @@ class Transports:
             behind += len(block)
         return tuple(found)
 
-    def atlas(self, atlas: Atlas, newest: int) -> Atlas:
+    def atlas(self, atlas: Atlas, newest: int, stretch: Stretch) -> Atlas:
         """An atlas on the scale of the newest scores, that was fitted to scores up to the hour
         `newest`: the same probabilities for the same quantiles."""
         number = int(np.searchsorted(self.pushes, newest, side="right"))
@@ -259,7 +260,9 @@ class Transports:
         own = [self._rows.get(name, -1) for name in atlas.campaigns]
         shared = len(atlas.columns()) - 1 - len(own)
         of_row = np.array([-1, *own, *[-1] * shared], np.int64)
-        return atlas.at_scores(lambda rows, scores: expit(step(log_odds(scores), of_row[rows])))
+        return atlas.at_scores(
+            lambda rows, at: expit(stretch.back(step(stretch(log_odds(at)), of_row[rows])))
+        )
 
     @cached_property
     def _rows(self) -> dict[str, int]:
@@ -377,6 +380,7 @@ class ScoreScale:
     transports : how what is older is moved to the scale of the newest scores; None without a push.
     newest : the newest hour that the refit saw, since 1970.
     running : impressions of that hour, had it not ended; otherwise 0.
+    stretch : of all log-odds in the others.
     """
 
     transports: Transports | None
@@ -387,6 +391,7 @@ class ScoreScale:
     _since: int
     _usual: Floats
     _rows: dict[str, int]
+    stretch: Stretch = AS_IS
 
     @classmethod
     def of(
@@ -425,7 +430,7 @@ class ScoreScale:
         """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""
         if atlas is None or self.transports is None:
             return atlas
-        return self.transports.atlas(atlas, ceil(as_of) - 1)
+        return self.transports.atlas(atlas, ceil(as_of) - 1, self.stretch)
 
     def changed(self, hour: int, running: BinsTable) -> bool:
         """Whether to fit again before the hour is over, given its bins up to now: because another
@@ -444,7 +449,7 @@ class ScoreScale:
         rows = np.array(names, np.int64)[places]
         known = rows >= 0
         rows, weights, size = rows[known], weights[known], len(self._rows)
-        offsets = self._hours.offsets(rows, scores[known])
+        offsets = self._hours.offsets(rows, self.stretch(log_odds(scores[known])))
         values = (weights, weights * offsets, weights * np.abs(offsets))
         return ScoreSums(*(sum_at(rows, value, size) for value in values))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import Cells, log_odds
+from calibrators.pooled.cells import Cells
 from calibrators.samples import Floats, Integers, sum_at
 
 REFERENCE_HOURS = 3
@@ -115,9 +115,9 @@ class ScoreHours:
                 found.append(hour)
         return found, usual
 
-    def offsets(self, rows: Integers, scores: Floats) -> Floats:
-        """Log-odds of scores from the centres of their campaigns, (n,)."""
-        return _offsets(log_odds(scores), self.centres[rows])
+    def offsets(self, rows: Integers, values: Floats) -> Floats:
+        """Of log-odds from the centres of their campaigns, (n,)."""
+        return _offsets(values, self.centres[rows])
 
     def between(self, first: int, behind: int) -> ScoreSums:
         """The sums of the hours of first <= hour < behind, (c, behind - first) each."""

@@ -61,7 +61,7 @@ class ServedKnots:
         # The lattice may go on behind the ends, where a score counts as one at them.
         inside = inside[np.abs(inside) < FARTHEST]
         log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
-        scores = np.concatenate(([0.0], expit(log_odds[1:-1]), [1.0]))
+        scores = np.concatenate(([0.0], expit(knots.stretch.back(log_odds[1:-1])), [1.0]))
         # A step and a knot of the spline may lie so close that their scores are one.
         rising = np.append(True, np.diff(scores) > 0.0)
         self._log_odds, self._scores = log_odds[rising], scores[rising]

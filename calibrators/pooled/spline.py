@@ -2,11 +2,55 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from calibrators.samples import Floats, Integers
+
+_NARROW = 1.4
+"""Log-odds, 16 coarse cells or four steps from knot to knot: what most scores lie in is stretched
+to this at least. Ordinary scores lie in twice as much."""
+
+_LARGEST = 32.0
+"""The factor with which neighbouring cells of the bins are coarse cells of their own."""
+
+_REACH, _PLACES = 2.5 * _NARROW, 8
+"""How far on each side of its middle a stretched range goes, and places in that for the middle."""
+
+
+class Stretch(NamedTuple):
+    """Log-odds of scores with those in a narrow range `factor` times as far from its middle, where
+    cells, knots and priors have the resolution of ordinary scores; those beyond its `reach` are
+    moved along. The middle lies on a lattice, the factor is a power of two: both seldom change."""
+
+    middle: float = 0.0
+    reach: float = 0.0
+    factor: float = 1.0
+
+    @classmethod
+    def of(cls, low: float, high: float) -> Self:
+        """Where most scores lie between these log-odds; none where they are one score."""
+        factor = 1.0
+        while 0.0 < (high - low) * factor < _NARROW and factor < _LARGEST:
+            factor *= 2
+        reach = _REACH / factor
+        place = round((low + high) / 2 / reach * _PLACES)
+        return cls(place * reach / _PLACES, reach, factor) if factor > 1 else cls()
+
+    def __call__(self, log_odds: Floats) -> Floats:
+        """Stretched, (n,); without a stretch the same to the bit."""
+        near = np.clip(log_odds - self.middle, -self.reach, self.reach)
+        return np.asarray(log_odds + (self.factor - 1) * near)
+
+    def back(self, stretched: Floats) -> Floats:
+        """As they were, (n,)."""
+        reach = self.reach * self.factor
+        near = np.clip(stretched - self.middle, -reach, reach)
+        return np.asarray(stretched - (1 - 1 / self.factor) * near)
+
+
+AS_IS = Stretch()
 
 _SPACING = 0.35
 _FEWEST, _MOST = 4, 22
@@ -18,12 +62,14 @@ class Knots:
 
     They lie on a lattice, so that they seldom change from refit to refit; where a model gives few
     distinct scores, these are the knots: `scores`, their log-odds, ascending, at least 4 of them.
+    All log-odds are stretched.
     """
 
     first: int
     count: int
     spacing: float
     scores: tuple[float, ...] = ()
+    stretch: Stretch = AS_IS
 
     @classmethod
     def between(cls, low: float, high: float) -> Self:

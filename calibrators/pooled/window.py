@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import even_spans
-from calibrators.bins.table import BinsTable, History, HourTables, view_of
+from calibrators.bins.table import BinsTable, ChangedHistory, History, HourTables, view_of
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import GroupOf
 from calibrators.peers import ALONE, Part, Peers, as_array, listed_in
 from calibrators.pooled.cells import Cells, log_odds
-from calibrators.pooled.fit import NO_STEPS, Shape, Steps
+from calibrators.pooled.fit import NO_STEPS, Shape, Steps, middles
 from calibrators.pooled.hierarchy import Priors, Variances
-from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers, sum_at
+from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch
+from calibrators.samples import Floats, Integers, expit, sum_at
 
 MOST = 1024
 """Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
@@ -92,6 +92,9 @@ _MOST_WORK = 1e8
 _LOW, _HIGH = 0.001, 0.999
 """Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
+_MOST_LIE_BETWEEN = 0.05, 0.95
+"""Shares of the impressions below the ends of what a narrow range is known by."""
+
 _AWAKE = 1e-6
 """The least variance that a refit begins with: smaller ones grow too little a round to be seen."""
 
@@ -107,6 +110,7 @@ class Window:
     groups: tuple[str, ...]
     group_of: GroupOf | None
     peers: Peers = ALONE
+    stretch: Stretch = AS_IS
 
     @classmethod
     def of(cls, history: History, hours: int, group_of: GroupOf | None) -> Self:
@@ -153,6 +157,11 @@ class Window:
         for block in self.blocks:
             first, behind = behind, behind + len(block)
             yield table[first:behind]
+
+    def asked_stretch(self) -> Stretch:
+        """The one that the scores ask for, none of them being stretched."""
+        samples = [self.grid()[0]]
+        return Stretch.of(*(quantile([middles()], samples, share) for share in _MOST_LIE_BETWEEN))
 
     def knots(self) -> Knots:
         """Those that span the scores of the window."""
@@ -203,6 +212,22 @@ def _mass(block: Cells, knots: Knots) -> tuple[Floats, Floats]:
 
 def _none(campaign: str) -> None:
     return None
+
+
+def stretched(history: History, hours: int, stretch: Stretch) -> History:
+    """The last hours of a history with their scores stretched."""
+
+    def moved(block: HourTables) -> HourTables:
+        since = history.newest - hours
+        return {hour: _moved(table, stretch) for hour, table in block.items() if hour > since}
+
+    return ChangedHistory.by(moved, history)
+
+
+def _moved(table: BinsTable, stretch: Stretch) -> BinsTable:
+    scores, outcomes, counts, rows = table.samples()
+    moved = expit(stretch(log_odds(scores)))
+    return BinsTable.from_columns(table.campaigns, rows, moved, counts, counts * outcomes)
 
 
 class CampaignDeviations(NamedTuple):
@@ -278,7 +303,7 @@ class Memory:
         """What all need, then the curves and families of each worker's campaigns."""
         knots, families = self.knots, self.families or {}
         yield (
-            np.array([knots.first, knots.count, knots.spacing]),
+            np.array([knots.first, knots.count, knots.spacing, *knots.stretch]),
             np.array(knots.scores),
             np.stack([variances.values for variances in self.priors]),
             self.target,
@@ -299,9 +324,10 @@ class Memory:
             return None
         (lattice, scores, priors, target, groups, group_curves, *steps, some), *own = parts
         known, curves, of_families = own[place]
+        first, count, spacing, *stretch = lattice.tolist()
         listed = listed_in(known)
         return cls(
-            Knots(int(lattice[0]), int(lattice[1]), float(lattice[2]), tuple(scores.tolist())),
+            Knots(int(first), int(count), spacing, tuple(scores.tolist()), Stretch(*stretch)),
             Priors(*(Variances(*row) for row in priors.tolist())),
             target,
             {name: row for row, name in enumerate(listed_in(groups))},

@@ -13,6 +13,8 @@ from calibrators.maps.groups import CampaignGroups
 from calibrators.methods.refit import Fitted, Method
 from calibrators.peers import ALONE, NotDivided, Peers, as_array, listed_in
 from calibrators.pooled import Pooled
+from calibrators.pooled.spline import Stretch
+from calibrators.pooled.window import Memory, stretched
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
 
@@ -127,6 +129,21 @@ def test_two_and_seven_workers_make_the_maps_of_one(
 
         assert [told(fitted) for fitted in first] == expected
         assert all(fitted.memory is None for other in others for fitted in other)
+
+
+@pytest.mark.slow
+def test_workers_stretch_narrow_scores_alike() -> None:
+    """By what the scores of all campaigns ask for."""
+    narrow = Stretch(-2.0, 5.0, 1 / 8)
+    past = stretched(History(NEWEST + 1.0, shards(1)), HOURS, narrow)
+    method, blocks = METHODS["pooled"], tuple(past.blocks)
+    alone = list(refits(method, blocks, ALONE))
+    assert isinstance(alone[0].memory, Memory)
+    assert alone[0].memory.knots.stretch.factor == 8
+
+    first, _ = run_together(2, lambda peers: list(refits(method, blocks, peers)))
+
+    assert [told(fitted) for fitted in first] == [told(fitted) for fitted in alone]
 
 
 def test_names_come_back_as_they_were() -> None:
