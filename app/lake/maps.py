@@ -13,6 +13,7 @@ from app.storage.bins import hour_blocks
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.worker.fitting import Fitting, Methods
 from calibrators import Atlas, BinsTable
+from calibrators.bins.codecs import BinOverflow
 from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldTables
 
@@ -89,7 +90,10 @@ def fitted_maps(bins: Iterable[TargetBins], settings: Settings) -> Iterator[Fitt
         hours.add(found, fitting.hours(found.target, {}), declared)
     for target, held in targets.items():
         calibrator = fitting.calibrator_of(target)
-        fitted = methods.refit(calibrator, target, held.history(declared), False)
+        try:
+            fitted = methods.refit(calibrator, target, held.history(declared), False)
+        except BinOverflow as error:
+            raise CommandError(f"target {target}: {error}") from error
         if not len(fitted.atlas) and fitted.atlas.target_map is None:
             raise CommandError(f"target {target}: too few impressions for any map", FAILED)
         as_of = float(SECONDS_PER_HOUR * (held.newest + 1))

@@ -2,7 +2,9 @@
 
 import json
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pyarrow.parquet
 import pytest
 
@@ -85,6 +87,16 @@ def test_too_few_impressions_are_an_error(tmp_path):
     list(run_here([task]))
     with pytest.raises(CommandError, match="target click: too few impressions"):
         list(fitted_maps(read_bins(tmp_path / task.result), Settings(calibrator="sir")))
+
+
+def test_hours_too_full_for_one_bin_are_an_error(table):
+    found = next(read_bins(table))
+    counts = np.minimum(found.rows.sums, 1) * 5 * 10**18
+    full = [
+        found._replace(hour=found.hour + i, rows=replace(found.rows, sums=counts)) for i in (0, 1)
+    ]
+    with pytest.raises(CommandError, match=r"target click: a bin holds more than 9\.2e9"):
+        list(fitted_maps(full, Settings(calibrator="sir")))
 
 
 def test_the_command_writes_what_the_api_answers(table, monkeypatch, capsys):
