@@ -25,6 +25,7 @@ from calibrators.samples import (
 )
 from evaluation.backtest.backtest import Refits, bins_by_hour
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
+from evaluation.metrics.predictions import is_nan
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -169,15 +170,16 @@ def _numbers(name: str, values: ArrayLike) -> Floats:
 def _names(campaigns: ArrayLike | None, rows: int) -> list[str]:
     if campaigns is None:
         return [_ONLY] * rows
-    array = np.asarray(campaigns)
+    # As objects: of NaN beside texts numpy makes the text nan.
+    array = np.asarray(campaigns, dtype=object)
     if array.ndim != 1:
         raise ValueError(f"campaigns must have one dimension, not {array.ndim}")
     values = array.tolist()
     names = {value: _name(value) for value in set(values)}
-    for value in names:
+    for place, value in enumerate(values):
         if not names[value]:
             rule = "a campaign is a string that is not empty, or a whole number"
-            raise ValueError(f"campaigns[{values.index(value)}] = {value!r}: {rule}")
+            raise ValueError(f"campaigns[{place}] = {value!r}: {rule}")
     return [names[value] for value in values]
 
 
@@ -185,19 +187,20 @@ def _versions(versions: ArrayLike | None, rows: int) -> list[str | None]:
     """Of each row the version of the model, None of one that names none."""
     if versions is None:
         return [None] * rows
-    values = np.asarray(versions, dtype=object).tolist()
+    given = np.asarray(versions, dtype=object).tolist()
+    values = [None if is_nan(value) else value or None for value in given]
     for place, value in enumerate(values):
-        if value and not (isinstance(value, str) and is_version(value)):
+        if value is not None and not (isinstance(value, str) and is_version(value)):
             raise ValueError(f"model_versions[{place}] = {value!r}: {VERSION_RULE}")
     check_equal_lengths(scores=np.empty(rows), model_versions=np.empty(len(values)))
-    return [value or None for value in values]
+    return values
 
 
 def _name(campaign: object) -> str:
     """Empty for what names no campaign."""
     if isinstance(campaign, float) and campaign.is_integer():
         return str(int(campaign))
-    is_name = isinstance(campaign, str | int) and not isinstance(campaign, bool)
+    is_name = isinstance(campaign, str | int | np.integer) and not isinstance(campaign, bool)
     return str(campaign) if is_name else ""
 
 
@@ -263,7 +266,7 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"scale = {self.scale!r}: must be one of {', '.join(_SCALES)}")
         X, y = self._checked(X, y=y)
         self.classes_, outcomes = _binary(column_or_1d(y))
-        scores = _numbers("scores", self._column(X, self.score_column))
+        scores = self._scores(X)
         inside = ((scores >= 0.0) & (scores <= 1.0)).all()
         found = "probability" if inside else "log_odds"
         self.scale_ = found if self.scale == "auto" else self.scale
@@ -315,8 +318,13 @@ class CampaignCalibrator(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X[:, place]
         return X[getattr(X, "column_names", X.columns)[place]]
 
-    def _probabilities(self, X: Any) -> Floats:
+    def _scores(self, X: Any) -> Floats:
         scores = _numbers("scores", self._column(X, self.score_column))
+        all_obey("scores", scores, np.isfinite(scores), "every score must be finite")
+        return scores
+
+    def _probabilities(self, X: Any) -> Floats:
+        scores = self._scores(X)
         return expit(scores) if self.scale_ == "log_odds" else scores
 
     def __sklearn_tags__(self) -> Any:

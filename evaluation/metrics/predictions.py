@@ -416,19 +416,24 @@ Campaigns = Sequence[Hashable] | NDArray[Any]
 
 
 def encode_campaigns(campaigns: Campaigns) -> tuple[list[Hashable], Integers]:
-    """The distinct campaigns, NaN as None, and the index into them of every sample, (n,)."""
+    """The distinct campaigns, None of missing ones, and the place of every sample's, (n,)."""
     if isinstance(campaigns, np.ndarray) and campaigns.dtype.kind in "iu" and campaigns.ndim == 1:
         return _encode_numbers(campaigns)
     keys = campaigns.tolist() if isinstance(campaigns, np.ndarray) else campaigns
     code_of = {key: code for code, key in enumerate(dict.fromkeys(keys))}
     # NaN is unequal to itself: each would be a campaign of its own.
-    if any(map(_is_nan, code_of)):
-        return encode_campaigns([None if _is_nan(key) else key for key in keys])
+    if any(map(is_nan, code_of)):
+        return encode_campaigns([None if is_nan(key) else key for key in keys])
     return list(code_of), np.fromiter(map(code_of.__getitem__, keys), np.int64, len(keys))
 
 
-def _is_nan(key: Hashable) -> bool:
-    return isinstance(key, float) and key != key
+def is_nan(value: Any) -> bool:
+    """Whether it stands for a missing value in data frames: NaN, NaT or the NA of pandas, which
+    says of nothing whether it is equal."""
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
 
 
 def _encode_numbers(numbers: NDArray[Any]) -> tuple[list[Hashable], Integers]:

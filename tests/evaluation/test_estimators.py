@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils.estimator_checks import check_estimator
 
 from calibrators import METHODS, make_method
-from evaluation import Platform, backtest, log_loss
+from evaluation import Platform, backtest, field_rce, log_loss
 from evaluation.estimators import CampaignCalibrator, FittedCalibration, fit
 
 HOUR = 3600.0
@@ -278,3 +278,29 @@ def test_a_version_that_cannot_be_is_named_with_its_row(wrong):
         fit([0.1, 0.2], [0, 1], model_versions=["v1", wrong])
     with pytest.raises(ValueError, match="model_versions"):
         fit([0.1, 0.2], [0, 1], model_versions=["v1"])
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
+def test_what_is_missing_is_no_name(missing):
+    """Of NaN beside texts numpy makes a campaign called nan; NA is neither equal nor unequal."""
+    with pytest.raises(ValueError, match=r"campaigns\[2\] = .*: a campaign is a string"):
+        fit([0.1] * 4, [0, 1, 0, 1], ["a", "a", missing, missing])
+    versions = fit([0.1] * 4, [0, 1, 0, 1], model_versions=["a", "a", missing, missing])
+    assert (
+        versions.to_bytes()
+        == fit([0.1] * 4, [0, 1] * 2, model_versions=["a", "a", "", ""]).to_bytes()
+    )
+    assert field_rce([0.2, 0.2, 0.5, 0.5], [0, 1, 0, 1], ["a", "a", missing, missing]) == 0.3
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("scale", ["auto", "log_odds"])
+def test_infinite_scores_are_refused(wrong, scale):
+    """They were taken for log odds, and all others with them."""
+    frame = pd.DataFrame({"score": [0.1, 0.2, wrong], "campaign": ["a", "a", "b"]})
+    made = CampaignCalibrator("score", "campaign", scale=scale)
+    with pytest.raises(ValueError, match=r"scores\[2\] = -?(inf|nan): every score must be finite"):
+        made.fit(frame, [0, 1, 0])
+    fitted = made.fit(frame[:2], [0, 1])
+    with pytest.raises(ValueError, match=r"scores\[2\] = -?(inf|nan): every score must be finite"):
+        fitted.predict_proba(frame)
