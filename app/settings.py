@@ -85,6 +85,7 @@ def _divisor(value: int) -> int:
     return value
 
 
+_unset_if_empty = BeforeValidator(lambda value: value or None)
 TargetName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")]
 Names = Annotated[tuple[TargetName, ...], NoDecode, BeforeValidator(_names)]
 HostNames = Annotated[
@@ -102,7 +103,7 @@ Products = Annotated[
 ]
 MOST_FIELDS = 20
 FieldName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
-MaybeField = Annotated[FieldName | None, BeforeValidator(lambda value: value or None)]
+MaybeField = Annotated[FieldName | None, _unset_if_empty]
 FieldNames = Annotated[
     tuple[FieldName, ...],
     Field(max_length=MOST_FIELDS),
@@ -123,20 +124,15 @@ GroupExpression = Annotated[
     Field(max_length=LONGEST_EXPRESSION),
     AfterValidator(lambda value: CampaignGroups(value).expression),
 ]
-MaybeSecret = Annotated[SecretStr | None, BeforeValidator(lambda value: value or None)]
-MaybePath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
-MaybeUrl = Annotated[
-    Annotated[str, _url_of("http://", "https://")] | None,
-    BeforeValidator(lambda value: value or None),
-]
+MaybeSecret = Annotated[SecretStr | None, _unset_if_empty]
+DataDir = Annotated[Path, BeforeValidator(lambda value: value or "sirocco-data")]
+MaybePath = Annotated[Path | None, _unset_if_empty]
+MaybeUrl = Annotated[Annotated[str, _url_of("http://", "https://")] | None, _unset_if_empty]
 _STORES = tuple(
     f"{tls}{kind}://" for tls in ("redis", "rediss") for kind in ("", "+sentinel", "+cluster")
 )
 FolderUrl = Annotated[str, _url_of("file:///", "s3://", "gs://", or_path=True)]
-RedisUrl = Annotated[
-    Annotated[str, _url_of(*_STORES, "unix://")] | None,
-    BeforeValidator(lambda value: value or None),
-]
+RedisUrl = Annotated[Annotated[str, _url_of(*_STORES, "unix://")] | None, _unset_if_empty]
 Count = Annotated[int, Field(le=10**9)]
 MinutesOfAnHour = Annotated[int, AfterValidator(_divisor)]
 
@@ -205,7 +201,7 @@ class Settings(BaseSettings):
         False,
         description="Do not call a service degraded whose Redis keeps no append-only file.",
     )
-    data_dir: Path = Field(
+    data_dir: DataDir = Field(
         Path("sirocco-data"),
         description="Where the embedded server, the click log, the signing key and the last good"
         " maps are kept.",
@@ -488,7 +484,11 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _click_log_covers_training(self) -> Self:
+    def _training_has_its_clicks(self) -> Self:
+        least, most = self.min_training_clicks, self.training_clicks
+        if least > most:
+            rule = f"must be at most training_clicks, {most}"
+            raise ValueError(f"min_training_clicks = {least}: {rule}")
         longest = max(map(self.attribution_seconds, self.delayed_targets), default=0.0)
         days = self.training_days + ceil(longest / SECONDS_PER_DAY) + _SPARE_DAYS
         if self.delayed_targets and self.click_log_days < days:

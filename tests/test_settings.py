@@ -206,6 +206,22 @@ def test_the_click_log_must_cover_what_is_trained_on(environment, variables, lea
         load_settings()
 
 
+def test_no_training_waits_for_more_clicks_than_it_takes(environment):
+    environment(SIROCCO_TRAINING_CLICKS="5000", SIROCCO_MIN_TRAINING_CLICKS="5000")
+    load_settings()
+    environment(SIROCCO_MIN_TRAINING_CLICKS="5001")
+
+    rule = "SIROCCO_MIN_TRAINING_CLICKS = 5001: must be at most SIROCCO_TRAINING_CLICKS, 5000"
+    with pytest.raises(BadConfiguration, match=f"^{rule}$"):
+        load_settings()
+
+
+def test_an_empty_data_directory_is_not_the_current_folder(environment):
+    environment(SIROCCO_DATA_DIR="")
+
+    assert load_settings().data_dir == Path("sirocco-data")
+
+
 def test_without_delayed_targets_the_click_log_may_be_short(environment):
     environment(SIROCCO_DELAYED_TARGETS="", SIROCCO_CLICK_LOG_DAYS="2")
 
