@@ -89,9 +89,10 @@ def _show_moved(found: dict[str, Any]) -> None:
         for row in [moved["everybody_else"], *moved["largest"]]:
             version = row.get("model_version")
             name = row.get("campaign") or "everybody else"
+            change = f"score {row['score']:<8.4g} {row['before']:.6g} -> {row['after']:.6g}"
             print_line(
-                f"  {name if version is None else f'{name}, {version}':<30} score"
-                f" {row['score']:<8.4g} {row['before']:.6g} -> {row['after']:.6g}"
+                f"  {name if version is None else f'{name}, {version}':<30}"
+                f" {'as now' if row['before'] == row['after'] else change}"
             )
 
 

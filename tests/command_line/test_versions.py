@@ -45,7 +45,7 @@ def test_there_and_back(called, service, published):
     assert listed[0].endswith("click  serves")
     assert lines("versions", "diff", old)[0] == [
         "click: 1 of 1 campaigns move",
-        "  everybody else                 score 0        0 -> 0",
+        "  everybody else                 as now",
         "  shoes                          score 0.9      0.225 -> 0.45",
     ]
     assert lines("rollback", old, "--dry-run")[0] == [
