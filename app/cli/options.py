@@ -325,18 +325,17 @@ class RefitOptions:
     min_positives: MinPositives = None
 
 
-ScoredHours = Annotated[
-    int | None,
-    named(
-        DELAYED,
-        "--judged",
-        "With --delayed: how much of a log's end is evaluated, such as 2d. With --compare: how many"
-        " hours of each regime.",
-        "7d; with --compare the regime's own",
-        parser=lambda text: hours(text, "--judged"),
-        metavar="DURATION",
-    ),
-]
+_judged = partial(
+    named,
+    DELAYED,
+    "--judged",
+    parser=lambda text: hours(text, "--judged"),
+    metavar="DURATION",
+)
+_AT_END = "With --delayed: how much of a log's end is evaluated, such as 2d."
+_OR_REGIME = f"{_AT_END} With --compare: how many hours of each regime."
+LastHours = Annotated[int | None, _judged(_AT_END, "7d")]
+ScoredHours = Annotated[int | None, _judged(_OR_REGIME, "7d; with --compare the regime's own")]
 _FIRST = "click; with --delayed the first delayed target"
 Target = Annotated[str | None, flag("--target", "What the outcome is.", _FIRST)]
 

@@ -426,7 +426,7 @@ class ReplayOptions:
     delayed: bool = options.option(
         False, "The log holds clicks, whose conversions came late.", rich_help_panel=options.DELAYED
     )
-    scored_hours: options.ScoredHours = None
+    scored_hours: options.LastHours = None
     fields: str | None = options.option(
         None,
         "Columns that are fields of the events, such as device,placement; a service of yours"

@@ -34,6 +34,12 @@ def test_the_help_of_a_command_has_examples(called: Sirocco, command: str) -> No
     assert f"sirocco {command}" in run.stdout.partition("Examples")[2]
 
 
+def test_help_speaks_of_no_options_of_other_commands(called: Sirocco) -> None:
+    said = called("replay", "--help").stdout
+    assert "--delayed" in said
+    assert "--compare" not in said
+
+
 def test_the_version_is_printed(called: Sirocco) -> None:
     assert called("--version").stdout.startswith("sirocco ")
 
