@@ -1,0 +1,58 @@
+"""What a command sends again, and how often it counts."""
+
+import httpx
+import orjson
+import pytest
+
+from app.cli.serving.client import ServiceClient
+from app.errors import CommandError
+
+ANSWER = {"probabilities": [0.5], "rejected": [], "id": "1"}
+REPLAYED = {
+    "calibrate": ("click", ["a"], [0.5]),
+    "post_events": ([{"type": "impression"}],),
+    "retrain": ({"as_of": 3600},),
+    "train": ({"as_of": 3600},),
+}
+JOBS = {name: {"harmless": True} for name in ("retrain", "train")}
+
+
+def client_of(*answers: tuple[int, object]) -> tuple[ServiceClient, list[httpx.Request]]:
+    """One that gets these answers in turn, and what it has sent."""
+    waiting, sent = [*answers], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent.append(request)
+        status, body = waiting.pop(0)
+        return httpx.Response(status, content=orjson.dumps(body), headers={"Retry-After": "0"})
+
+    client = ServiceClient("http://service")
+    client._http = httpx.Client(base_url=client.url, transport=httpx.MockTransport(answer))
+    return client, sent
+
+
+@pytest.mark.parametrize("reason", ["overloaded", "store-unavailable", "draining"])
+@pytest.mark.parametrize("call", REPLAYED)
+def test_a_replay_waits_where_the_service_cannot_answer(call, reason):
+    away = (503, {"type": f"urn:sirocco:problem:{reason}"})
+    client, sent = client_of(away, away, (200, ANSWER))
+    getattr(client, call)(*REPLAYED[call], **JOBS.get(call, {}))
+
+    first, *again = [(each.content, each.headers.get("idempotency-key")) for each in sent]
+    assert again == [first, first]
+    assert (first[1] is not None) == (call == "post_events")
+
+
+def test_each_batch_of_events_has_a_key_of_its_own():
+    client, sent = client_of((200, ANSWER), (200, ANSWER))
+    for _ in range(2):
+        client.post_events([{"type": "impression"}])
+
+    assert len({each.headers["idempotency-key"] for each in sent}) == 2
+
+
+def test_a_rollback_that_may_have_happened_is_not_repeated():
+    client, sent = client_of((503, {"type": "urn:sirocco:problem:store-unavailable"}))
+    with pytest.raises(CommandError, match="answered 503"):
+        client.change_versions("rollback", {"version": "1"})
+    assert len(sent) == 1
