@@ -71,7 +71,7 @@ class Problem(Exception):
 ENDED: Final = Problem(
     HTTPStatus.SERVICE_UNAVAILABLE,
     "draining",
-    "this process ends and waits no longer, so this is not acknowledged; send it again",
+    "this process ends and waits no longer, so this is not answered; send it again",
     _RETRY,
 )
 
@@ -104,8 +104,8 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(status, slug, str(error.detail), error.headers)
 
 
-def _store_unavailable(error: StorageUnavailable) -> Problem:
-    text = "the store does not answer, so this is not acknowledged; send it again"
+def _store_unavailable(meanwhile: str) -> Problem:
+    text = f"the store does not answer, so this {meanwhile}"
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
@@ -141,7 +141,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     UnknownColumnsVersion: _unsupported_version,
     UnknownDictionary: _unknown_dictionary,
     NotReplicated: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", _RETRY),
-    StorageUnavailable: _store_unavailable,
+    StorageUnavailable: lambda _: _store_unavailable("is not acknowledged; send it again"),
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
@@ -176,6 +176,8 @@ def answer_with_problems(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 async def _answer(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         request.app.state.resources.watch.failed(error)
+        if request.method in ("GET", "HEAD"):
+            return _store_unavailable("cannot be read; ask again").response()
     response = problem_of(error).response()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(sorted(_methods(request)))

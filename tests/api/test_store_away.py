@@ -87,6 +87,10 @@ def check_degraded(service: RunningService, version: str) -> None:
         refused = service.http.request(method, path, json=body)
         problem(refused, 503, "store-unavailable")
         assert refused.headers["retry-after"] == "1"
+        told = (
+            "cannot be read; ask again" if method == "GET" else "is not acknowledged; send it again"
+        )
+        assert refused.json()["detail"] == f"the store does not answer, so this {told}"
     counted = service.metrics("sirocco_events_total")
     assert not counted, "what is not stored is not counted as accepted"
 
