@@ -96,9 +96,12 @@ def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> At
     """The atlas with these campaigns served by what serves them now, as maps of their own."""
     if not campaigns:
         return atlas
-    source = in_force or Atlas.empty()
+    # An atlas without campaigns is false, too, and may have a target's map and those of groups.
+    source, groups = Atlas.empty() if in_force is None else in_force, atlas.groups
     names = names_by_version(atlas.campaigns, campaigns)
-    return atlas.with_own({name: source.map_of(name) for name in names})
+    # Which campaign is of which group a field says to the refit alone.
+    of = {name: groups and groups.group_of(campaign_of(name)) for name in names}
+    return atlas.with_own({name: source.map_of(name, of[name]) for name in names})
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
@@ -391,13 +394,13 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         atlas = kept(chosen, order.in_force, order.frozen).with_spreads_of(candidate.atlas)
         change = _change(order, candidate, atlas, history)
         return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
-    in_force = order.in_force or Atlas.empty()
+    in_force = Atlas.empty() if order.in_force is None else order.in_force
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     names = set(names_by_version(candidate.atlas.campaigns, ("", *order.campaigns)))
     guarded = _guarded(candidate, order.compared, history, names)
     chosen = candidate.atlas if guarded is None else guarded.atlas
-    atlas = kept(replaced(in_force, chosen, order.campaigns), in_force, order.frozen)
-    atlas = atlas.with_spreads_of(candidate.atlas)
+    moving = set(order.campaigns).difference(order.frozen)
+    atlas = replaced(in_force, chosen, moving).with_spreads_of(candidate.atlas)
     return RefitOutcome(order, calibrator, candidate, atlas, guarded)
 
 

@@ -292,9 +292,10 @@ class Atlas:
         """The target's own map, if it has one."""
         return CalibrationMap(*self._blocks.map_at(0)) if self._has_target_map else None
 
-    def map_of(self, campaign: str) -> CalibrationMap:
-        """The map that serves the campaign."""
-        return CalibrationMap(*self._blocks.map_at(self._row(campaign)))
+    def map_of(self, campaign: str, group: str | None = None) -> CalibrationMap:
+        """The map that serves the campaign, of the group where a field says it."""
+        row = self._row(campaign) or self.rows_of_groups([group or ""])[0]
+        return CalibrationMap(*self._blocks.map_at(int(row)))
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""

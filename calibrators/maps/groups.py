@@ -101,8 +101,10 @@ class GroupRows:
             raise ValueError("atlas: a group stands twice")
 
     def row_of(self, campaign: str) -> int:
-        """The row of the campaign's group, 0 for none."""
-        return self._row_of.get(self.group_of(campaign), 0)
+        """The row of the group that the campaign's name says, 0 for none."""
+        # Whose campaigns are whose is known in a refit alone.
+        named = None if isinstance(self.group_of, FieldGroups) else self.group_of(campaign)
+        return self._row_of.get(named, 0)
 
     def rows_of(self, names: Sequence[str]) -> Iterator[int]:
         """The rows of groups by name, 0 for one that is not here."""

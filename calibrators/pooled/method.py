@@ -354,12 +354,9 @@ class _Served:
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
         maps = self.knots.maps(self.curves[rows], shifts[rows])
         groups = None
-        of = self.group_of
-        if isinstance(of, CampaignGroups | FieldGroups):
+        if isinstance(self.group_of, CampaignGroups | FieldGroups):
             of_groups = self.knots.maps(self.curves[1:first], shifts[1:first])
-            # Whose campaigns are whose is known in a refit alone.
-            stored = FieldGroups(of.field) if isinstance(of, FieldGroups) else of
-            groups = GroupMaps(stored, self.groups, of_groups)
+            groups = GroupMaps(self.group_of, self.groups, of_groups)
         names = [self.campaigns[place] for place in order]
         every = np.concatenate((rows, np.arange(1, first if groups else 1)))
         atlas = Atlas.of_columns(names, maps, True, groups)

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from app.settings import Settings
+from app.worker.fitting import Fitting, Methods, RefitTask, kept, refit_target
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.table import History
 from calibrators.fields.sums import FieldColumn, FieldTables
@@ -78,3 +80,21 @@ def test_what_was_known_of_owners_is_not_in_the_bytes():
     atlas = Atlas.build({}, None, GroupMaps(known, ("acme",), maps))
     again = Atlas.from_bytes(atlas.to_bytes())
     assert (again.at("new", 0.5), again.grouped([0], ["acme"])) == (0.5, [1])
+
+
+def test_a_frozen_campaign_without_a_map_keeps_its_brands():
+    """Only the refit knows the brand: the atlas in force is read from bytes."""
+    shared = dict(zip(RATIOS, map(CalibrationMap.proportional, (0.3, 0.6)), strict=True))
+    groups = GroupMaps(BY_BRAND, (*shared,), MapColumns.of_maps([*shared.values()]))
+    target = CalibrationMap.proportional(0.9)
+    in_force = Atlas.from_bytes(Atlas.build({}, target, groups).to_bytes())
+    frozen = ("acme-0", "bolt-0", "unknown")
+
+    served = kept(Pooled(24, BY_BRAND).refit(history()).atlas, in_force, frozen)
+    assert [served.at(name, 0.5) for name in frozen] == pytest.approx([0.15, 0.3, 0.45])
+
+    fitting = Fitting(settings := Settings(guard=False), Methods(settings))
+    task = RefitTask("click", frozen, in_force, own=dict.fromkeys(frozen, "sir"), frozen=frozen)
+    alone = refit_target(fitting, task, history()).atlas
+    rows = alone.grouped(alone.rows(frozen).tolist(), ["acme", "bolt", ""])
+    assert alone.look_up(np.array(rows), np.full(3, 0.5)) == pytest.approx([0.15, 0.3, 0.45])
