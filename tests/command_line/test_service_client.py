@@ -1,5 +1,7 @@
 """What a command sends again, and how often it counts."""
 
+from urllib.parse import unquote
+
 import httpx
 import orjson
 import pytest
@@ -49,6 +51,16 @@ def test_each_batch_of_events_has_a_key_of_its_own():
         client.post_events([{"type": "impression"}])
 
     assert len({each.headers["idempotency-key"] for each in sent}) == 2
+
+
+@pytest.mark.parametrize("campaign", [".", "..", "a/../b.c"])
+def test_no_campaign_is_a_folder(campaign):
+    """Clients of HTTP leave .. out of a path, with the name before it."""
+    client, sent = client_of((200, {}))
+    client.set_override("click", campaign, "sir", retrain=False)
+
+    *_, target, name = sent[0].url.raw_path.decode().split("/")
+    assert (target, unquote(name), "." in name) == ("click", campaign, False)
 
 
 def test_a_rollback_that_may_have_happened_is_not_repeated():

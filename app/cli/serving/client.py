@@ -282,7 +282,9 @@ def _sendable(key: str) -> str:
 
 def _override(target: str, campaign: str, retrain: bool) -> str:
     query = "?retrain=true" if retrain else ""
-    return f"{_OVERRIDES}/{quote(target, safe='')}/{quote(campaign, safe='')}{query}"
+    # A campaign called .. would be the folder above.
+    name = quote(campaign, safe="").replace(".", "%2E")
+    return f"{_OVERRIDES}/{quote(target, safe='')}/{name}{query}"
 
 
 def _name(job: Mapping[str, Any]) -> str:
