@@ -109,3 +109,12 @@ def expit(log_odds: Floats) -> Floats:
 
     probabilities: Floats = special.expit(log_odds)
     return probabilities
+
+
+def is_nan(value: Any) -> bool:
+    """Whether it stands for a missing value in data frames: NaN, NaT or the NA of pandas, which
+    says of nothing whether it is equal."""
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True

@@ -22,10 +22,10 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
     expit,
+    is_nan,
 )
 from evaluation.backtest.backtest import Refits, bins_by_hour
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
-from evaluation.metrics.predictions import is_nan
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

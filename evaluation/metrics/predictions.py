@@ -21,6 +21,7 @@ from calibrators.samples import (
     check_finite_sum,
     check_not_negative,
     check_unit_interval,
+    is_nan,
 )
 
 
@@ -425,15 +426,6 @@ def encode_campaigns(campaigns: Campaigns) -> tuple[list[Hashable], Integers]:
     if any(map(is_nan, code_of)):
         return encode_campaigns([None if is_nan(key) else key for key in keys])
     return list(code_of), np.fromiter(map(code_of.__getitem__, keys), np.int64, len(keys))
-
-
-def is_nan(value: Any) -> bool:
-    """Whether it stands for a missing value in data frames: NaN, NaT or the NA of pandas, which
-    says of nothing whether it is equal."""
-    try:
-        return bool(value != value)
-    except TypeError:
-        return True
 
 
 def _encode_numbers(numbers: NDArray[Any]) -> tuple[list[Hashable], Integers]:
