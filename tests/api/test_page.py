@@ -188,6 +188,34 @@ def test_a_number_that_is_shown_as_nothing_has_no_sign(browser, furnished):
         assert seen.page.evaluate(shown) == ["0.0", "-1.3", "0.0"]
 
 
+def test_a_list_of_campaigns_is_found_again(browser, furnished):
+    """By a reload, and on the way back from a campaign."""
+    with opened(browser, furnished) as seen:
+        page = seen.page
+        show(page, "campaigns/click")
+        search, back = page.get_by_role("searchbox"), page.get_by_role("button", name="Back")
+        first = page.locator("tbody tr a").first
+        search.fill("campaign-0")
+        expect(page.get_by_role("status")).to_contain_text(f"{OTHERS:,} campaigns with")
+        top = first.inner_text()
+        page.get_by_role("button", name="Next 50").click()
+        expect(first).not_to_have_text(top)
+        name = first.inner_text()
+        page.reload()
+        expect(first).to_have_text(name)
+        expect(search).to_have_value("campaign-0")
+        first.click()
+        expect(page.locator("h1")).to_have_text(name)
+        page.go_back()
+        expect(first).to_have_text(name)
+        back.click()
+        expect(first).to_have_text(top)
+        page.get_by_label("Order").select_option("name")
+        expect(page).to_have_url(re.compile("/click/name/campaign-0$"))
+        page.reload()
+        expect(page.get_by_label("Order")).to_have_value("name")
+
+
 def test_ten_thousand_campaigns_are_searched_and_one_is_drawn(browser, furnished):
     with opened(browser, furnished) as seen:
         page = seen.page

@@ -29,13 +29,18 @@ const HEADS = {
   name: ["campaign", "PCOC", "PCOC raw", "impressions", "made by"],
 };
 
-export function Campaigns({ status, target }) {
+export function Campaigns({ status, target, state }) {
   const names = Object.keys(status.targets);
   const chosen = names.includes(target) ? target : names[0];
   const delayed = status.targets[chosen].delayed;
-  const [search, setSearch] = useState(""), [sort, setSort] = useState("evidence"), [before, setBefore] = useState([]);
-  const late = useDelayed(search), order = delayed ? "name" : sort;
-  useEffect(() => setBefore([]), [late, order, chosen]);
+  // Of the address, so that a reload and a way back find the same rows.
+  const [wanted = "evidence", sought = "", ...passed] = state;
+  const [search, setSearch] = useState(sought), [sort, setSort] = useState(wanted === "name" ? "name" : "evidence");
+  const late = useDelayed(search), order = delayed ? "name" : sort, list = path("campaigns", chosen, order, late);
+  const [pages, setPages] = useState({ list, before: passed });
+  const before = pages.list === list ? pages.before : [], setBefore = (names) => setPages({ list, before: names });
+  const place = [list, ...before.map(encodeURIComponent)].join("/");
+  useEffect(() => history.replaceState(history.state, "", `#/${place}`), [place]);
   const after = before.length ? before[before.length - 1] : "";
   const query = new URLSearchParams({ target: chosen, sort: order, limit: ROWS, search: late, after });
   const asked = usePolled(`/v1/campaigns?${query}`, 5_000, true);
