@@ -100,7 +100,7 @@ def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> At
     source, groups = Atlas.empty() if in_force is None else in_force, atlas.groups
     names = names_by_version(atlas.campaigns, campaigns)
     # Which campaign is of which group a field says to the refit alone.
-    of = {name: groups and groups.group_of(campaign_of(name)) for name in names}
+    of = {name: groups.group_of(campaign_of(name)) if groups else None for name in names}
     return atlas.with_own({name: source.map_of(name, of[name]) for name in names})
 
 
