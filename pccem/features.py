@@ -157,14 +157,11 @@ def _joined_numbers(name: str, parts: Sequence[Features]) -> Floats:
 
 
 def _joined_categories(name: str, parts: Sequence[Features]) -> Categorical:
-    columns = (part.columns.get(name, _missing(len(part))) for part in parts)
+    missing = (Categorical(np.full(len(part), -1, np.int32), ()) for part in parts)
+    columns = (part.columns.get(name, none) for part, none in zip(parts, missing, strict=True))
     held = [column for column in columns if isinstance(column, Categorical)]
     union = tuple(dict.fromkeys(c for column in held for c in column.categories))
     return Categorical(np.concatenate([column.codes_among(union) for column in held]), union)
-
-
-def _missing(n: int) -> Categorical:
-    return Categorical(np.full(n, -1, np.int32), ())
 
 
 def _keep(instance: object, field: str, value: object) -> None:

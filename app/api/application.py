@@ -74,7 +74,8 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
 
     `slot` is where one of several processes counts.
     """
-    resources = Resources.of(settings, redis_url, _paths(), slot or WorkerSlot.alone())
+    paths = [route.path for route in _ROUTES if isinstance(route, APIRoute)]
+    resources = Resources.of(settings, redis_url, paths, slot or WorkerSlot.alone())
     app = FastAPI(
         title=_TITLE,
         version=_VERSION,
@@ -92,10 +93,6 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     app.add_middleware(Authorized, authorization=resources.authorization, settings=settings)
     app.add_middleware(Measured, metrics=resources.metrics, traces=resources.traces)
     return HotPath(app, _HOT, resources, _PROMPT)
-
-
-def _paths() -> list[str]:
-    return [route.path for route in _ROUTES if isinstance(route, APIRoute)]
 
 
 @cache

@@ -189,7 +189,7 @@ class AbTestOptions:
 
 
 @options.grouped
-def readout(
+def analyse_ab_test(
     log: _Log, given: AbTestOptions, columns: ArmColumnOptions, reading: options.ReadingOptions
 ) -> None:
     """Analyse an A/B test: did the new arm earn more, and is that more than luck?
@@ -211,6 +211,10 @@ def readout(
     from app.cli.measure.ab_test import run_ab_test
 
     run_ab_test(log, given, columns, reading)
+
+
+readout = analyse_ab_test
+"""The command `sirocco readout`: a command is found by its name."""
 
 
 @dataclass(frozen=True, slots=True)

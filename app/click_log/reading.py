@@ -257,7 +257,8 @@ def _no_clicks(target: str) -> Any:
 
 
 def _scored(table: Any, target: str, first: float, behind: float) -> Any:
-    table = _drop(table, CONVERTED_AT + target)
+    if (converted := CONVERTED_AT + target) in table.schema.names:
+        table = table.drop_columns([converted])
     scored = pc.is_valid(table[SCORE + target])
     return _only(table, pc.and_(scored, _within(table[CLICKED_AT], first, behind)))
 
@@ -283,7 +284,3 @@ def _within(times: Any, first: float, behind: float) -> Any:
 def _only(table: Any, mask: Any) -> Any:
     """Filtering copies, and as a rule there is nothing to leave out."""
     return table if pc.all(mask, min_count=0).as_py() else table.filter(mask)
-
-
-def _drop(table: Any, name: str) -> Any:
-    return table.drop_columns([name]) if name in table.schema.names else table

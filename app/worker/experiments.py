@@ -182,9 +182,9 @@ class _Watch:
         return {
             "until": self.until * SECONDS_PER_HOUR,
             "hours": self.evidence.hours,
-            "evidence": _finite(float(self.evidence.total)),
+            "evidence": finite(float(self.evidence.total)),
             "bound": BOUND,
-            **{name: _finite(value) for name, value in logs},
+            **{name: finite(value) for name, value in logs},
             **{name: getattr(self, name) for name in _NUMBERS},
         }
 
@@ -197,7 +197,7 @@ class _Watch:
 _NUMBERS: Final = ("predicted", "predicted_by_champion", "positives", "missed")
 
 
-def _finite(value: float) -> float | None:
+def finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from app.storage.bins import BinsStore
 from app.worker.atlas_cache import AtlasCache
+from app.worker.experiments import finite
 from calibrators.bins.table import BinsTable
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
@@ -164,7 +165,7 @@ def _sums(table: BinsTable) -> FieldSums:
 
 def _errors(sums: FieldSums) -> Row:
     floor, value = sums.rce_floor(), sums.rce
-    return {"value": _known(value), "floor": _known(floor)}
+    return {"value": finite(value), "floor": finite(floor)}
 
 
 def _top(sums: FieldSums) -> Row:
@@ -203,7 +204,7 @@ def _segment(name: str, row: str, sums: SegmentSums, place: int) -> dict[str, An
         named = dict(zip(pair_ends(name), row_ends(row), strict=True))
     return {
         "sigmas": float(sums.sigmas[place]),
-        "relative": _known(ratio(sums.spreads[place], sums.positives[place])),
+        "relative": finite(ratio(sums.spreads[place], sums.positives[place])),
         "expected": float(sums.expected[place]),
         "positives": float(sums.positives[place]),
         "fields": named,
@@ -218,7 +219,3 @@ def _segments(table: BinsTable) -> SegmentSums:
     samples, expected, positives, variance = (sum_at(rows, column, k) for column in columns)
     spreads = spreads_of((outcomes - p) * weights, rows, k)
     return SegmentSums(samples, samples, expected, positives, variance, spreads)
-
-
-def _known(value: float) -> float | None:
-    return value if np.isfinite(value) else None

@@ -40,11 +40,10 @@ def encoded(names: Sequence[str]) -> FieldColumn:
 def end_to_end(parts: Sequence[tuple[int, FieldColumns]]) -> dict[str, FieldColumn]:
     """The columns of so many events each, one part behind the other."""
     names = sorted(set().union(*(columns for _, columns in parts)))
-    return {name: _joined([_of(columns, name, n) for n, columns in parts]) for name in names}
-
-
-def _of(columns: FieldColumns, name: str, length: int) -> FieldColumn:
-    return columns[name] if name in columns else FieldColumn.missing(length)
+    return {
+        name: _joined([columns.get(name) or FieldColumn.missing(n) for n, columns in parts])
+        for name in names
+    }
 
 
 def _joined(parts: Sequence[FieldColumn]) -> FieldColumn:

@@ -213,10 +213,6 @@ class _Term:
     def is_none(self) -> bool:
         return self.choice.is_none
 
-    @property
-    def served(self) -> Floats:
-        return self.ratios if self.share == 1.0 else np.asarray(self.ratios**self.share)
-
     def table(self, scatter: float, names: Sequence[str]) -> EffectTable:
         """Effects in log-odds of those of the names that are not none; a name without one is. With
         probabilities that are not small a ratio of rates is one of more in odds."""
@@ -430,7 +426,8 @@ class EffectsFit:
         pair = self._pairs[name].rows
         found = pair.expected.copy()
         for end, codes in zip(pair_ends(name), (pair.firsts, pair.seconds), strict=True):
-            factors = self._level_of_values(end) * self._fields[end].served[:, None]
+            served = self._fields[end].ratios ** self._fields[end].share
+            factors = self._level_of_values(end) * served[:, None]
             found *= factors[codes[pair.rows], pair.hours]
         total = sum_at(pair.hours, found, len(self._ages))
         observed = sum_at(pair.hours, pair.observed, len(self._ages))

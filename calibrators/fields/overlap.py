@@ -1,10 +1,9 @@
 """How much of its effect each field serves where fields say the same of an impression.
 
-The effect u of a field's values is what impressions with them have, whatever their other fields
-are; so what fields have in common is in each of them. Served together, each has the share b of its
-effect that solves C b = diag C, where C are the covariances of the effects over the impressions of
-a campaign and hour: the normal equations of what is observed on the effects, since alone each has
-the share 1 (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning, 2009, 3.2).
+The effect of a field's values is what impressions with them have, whatever their other fields are;
+so what fields have in common is in each of them. Served together, each has the share b of it that
+solves the normal equations C b = diag C, with the covariances C of the effects over the impressions
+of a campaign and hour, since alone each has the share 1.
 
 Sums by one field do not tell which values come together. But the mean effect of a campaign's
 impressions in an hour differs from that of the hours beside mostly by chance, and in two fields by
@@ -25,10 +24,7 @@ _CAMPAIGNS: Final = 1000
 """As many are looked at, of all sizes: two fields are compared in a millisecond."""
 _CHANCE: Final = 4.0
 """Standard errors up to which a correlation is taken for chance."""
-_SAME: Final = 1e-6
-"""Correlations are told from 1 up to this, relative to the largest eigenvalue."""
-_MOST: Final = 2.0
-_TINY: Final = 1e-30
+_MOST, _SAME, _TINY = 2.0, 1e-6, 1e-30
 
 
 class Overlap(NamedTuple):
@@ -51,8 +47,8 @@ class Overlap(NamedTuple):
         chance = [float((x != 0).sum(axis=1) @ spread[some]) / sd**2 for x, spread, sd in parts]
         alike = np.eye(len(moved))
         for one, two in combinations(range(len(moved)), 2):
-            found = _correlation(moved[one] / sds[one], moved[two] / sds[two])
-            found = _of_chance(found, min(sqrt(chance[one] * chance[two]), 1.0))
+            by_chance = min(sqrt(chance[one] * chance[two]), 1.0)
+            found = _correlation(moved[one] / sds[one], moved[two] / sds[two], by_chance)
             alike[one, two] = alike[two, one] = found
         return cls(_shares(alike, sds), alike)
 
@@ -73,13 +69,6 @@ def _shares(alike: Floats, sds: Floats) -> Floats:
     return found
 
 
-def _of_chance(correlation: float, share: float) -> float:
-    """At least that of what is by chance, which is so much of the variance: the rest is of mixes
-    that move, in two fields as much alike as it may be."""
-    left = abs(correlation) - (1.0 - share)
-    return copysign(left / share, correlation) if left > 0.0 else 0.0
-
-
 def _moved(values: Floats, weights: Floats) -> Floats:
     """By what values, (c, h), differ from those of the hours beside, beyond what other campaigns'
     do in that hour; in units of a common standard deviation."""
@@ -96,10 +85,14 @@ def _divided(sums: Floats, weights: Floats) -> Floats:
     return np.divide(sums, weights, out=np.zeros_like(sums), where=weights > 0)
 
 
-def _correlation(one: Floats, two: Floats) -> float:
-    """Of what has squares that add up to 1, less what may be chance by the errors of either from
-    what the other says of it (White, Econometrica 48, 1980); 0 where all may be."""
+def _correlation(one: Floats, two: Floats, by_chance: float) -> float:
+    """At least that of what is by chance in two whose squares add up to 1: such a part of the
+    variance. The rest is of mixes that move, in two fields as much alike as it may be. Less what
+    its errors allow (White, Econometrica 48, 1980)."""
     found = float((one * two).sum())
     errors = (one * (two - found * one)) ** 2 + (two * (one - found * two)) ** 2
-    chance = _CHANCE**2 * float(errors.sum()) / 2
-    return found * (1.0 - (chance / found**2) ** 2) if found**2 > chance else 0.0
+    unsure = _CHANCE**2 * float(errors.sum()) / 2
+    if found**2 <= unsure:
+        return 0.0
+    left = abs(found) * (1.0 - (unsure / found**2) ** 2) - (1.0 - by_chance)
+    return copysign(max(left, 0.0) / max(by_chance, _TINY), found)

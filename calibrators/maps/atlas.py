@@ -294,8 +294,8 @@ class Atlas:
 
     def map_of(self, campaign: str, group: str | None = None) -> CalibrationMap:
         """The map that serves the campaign, of the group where a field says it."""
-        row = self._row(campaign) or self.rows_of_groups([group or ""])[0]
-        return CalibrationMap(*self._blocks.map_at(int(row)))
+        named = self.rows_of_groups([] if group is None else [group])
+        return CalibrationMap(*self._blocks.map_at(self._row(campaign) or int(named.sum())))
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""
