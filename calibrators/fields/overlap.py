@@ -35,10 +35,10 @@ class Overlap(NamedTuple):
     alike: Floats
 
     @classmethod
-    def of(cls, means: Sequence[Floats], spreads: Sequence[Floats], expected: Floats) -> Self:
+    def of(cls, means: Sequence[Floats], spreads: Floats, expected: Floats) -> Self:
         """By field the mean ratio of its values in each campaign and hour, (c, h), and the variance
-        in a campaign times the mean probability of a positive, (c,); and what each campaign and
-        hour expects of positives, (c, h), 0 of what is not to count."""
+        in each campaign times the mean probability of a positive, (k, c); and what campaigns and
+        hours expect of positives, (c, h), 0 of what is not to count."""
         every = np.argsort(-expected.sum(axis=1), kind="stable")
         some = every[:: -(-len(every) // _CAMPAIGNS) or 1]
         moved = [_moved(np.log(mean[some]), expected[some]) for mean in means]

@@ -73,7 +73,7 @@ class Pooled:
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
         window, scale = self._window(history, fields, AS_IS)
-        if (stretch := window.asked_stretch()) != AS_IS:
+        if (stretch := window.needed_stretch()) != AS_IS:
             window, scale = self._window(stretched(history, self.hours, stretch), fields, stretch)
         if known is not None and known.knots.stretch != stretch:
             known = None

@@ -158,7 +158,7 @@ class Window:
             first, behind = behind, behind + len(block)
             yield table[first:behind]
 
-    def asked_stretch(self) -> Stretch:
+    def needed_stretch(self) -> Stretch:
         """The one that the scores ask for, none of them being stretched."""
         samples = [self.grid()[0]]
         return Stretch.of(*(quantile([middles()], samples, share) for share in _MOST_LIE_BETWEEN))

@@ -791,8 +791,8 @@ _WORKER = (
     ),
     Mutant(
         "refit-compares-with-what-saw-the-hour",
-        "began = (begun_hours(request.as_of) - 1) * SECONDS",
-        "began = begun_hours(request.as_of) * SECONDS",
+        "began, kept = begun_hours(request.as_of) - 1, ",
+        "began, kept = begun_hours(request.as_of), ",
         "worker/**/test_guarded_refits.py",
     ),
     Mutant(

@@ -122,7 +122,7 @@ def test_shares_are_those_of_the_impressions_or_nearer_to_one(
     oracle = np.linalg.lstsq(covariances, np.diag(covariances), rcond=1e-6)[0]
 
     given = [means(first, rows, cells, effects), means(second, rows, cells, other)]
-    spreads = [np.full(cells[0], variance) for variance in np.diag(covariances)]
+    spreads = np.repeat(np.diag(covariances)[:, None], cells[0], axis=1)
     found = Overlap.of(given, spreads, np.full(cells, 200.0)).shares
 
     if agreement == 1.0 or drift == 0.0:
@@ -131,7 +131,7 @@ def test_shares_are_those_of_the_impressions_or_nearer_to_one(
 
 
 def test_nothing_and_one_field_have_their_whole_effects() -> None:
-    assert Overlap.of([], [], np.ones((3, 4))).shares.shape == (0,)
-    one = Overlap.of([np.ones((3, 4))], [np.zeros(3)], np.ones((3, 4)))
+    assert Overlap.of([], np.zeros((0, 3)), np.ones((3, 4))).shares.shape == (0,)
+    one = Overlap.of([np.ones((3, 4))], np.zeros((1, 3)), np.ones((3, 4)))
     assert one.shares.tolist() == [1.0]
-    assert Overlap.of([np.ones((0, 0))] * 2, [np.zeros(0)] * 2, np.ones((0, 0))).shares.size == 2
+    assert Overlap.of([np.ones((0, 0))] * 2, np.zeros((2, 0)), np.ones((0, 0))).shares.size == 2
