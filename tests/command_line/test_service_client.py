@@ -10,13 +10,6 @@ from app.cli.serving.client import ServiceClient
 from app.errors import CommandError
 
 ANSWER = {"probabilities": [0.5], "rejected": [], "id": "1"}
-REPLAYED = {
-    "calibrate": ("click", ["a"], [0.5]),
-    "post_events": ([{"type": "impression"}],),
-    "retrain": ({"as_of": 3600},),
-    "train": ({"as_of": 3600},),
-}
-JOBS = {name: {"harmless": True} for name in ("retrain", "train")}
 
 
 def client_of(*answers: tuple[int, object]) -> tuple[ServiceClient, list[httpx.Request]]:
@@ -31,26 +24,6 @@ def client_of(*answers: tuple[int, object]) -> tuple[ServiceClient, list[httpx.R
     client = ServiceClient("http://service")
     client._http = httpx.Client(base_url=client.url, transport=httpx.MockTransport(answer))
     return client, sent
-
-
-@pytest.mark.parametrize("reason", ["overloaded", "store-unavailable", "draining"])
-@pytest.mark.parametrize("call", REPLAYED)
-def test_a_replay_waits_where_the_service_cannot_answer(call, reason):
-    away = (503, {"type": f"urn:sirocco:problem:{reason}"})
-    client, sent = client_of(away, away, (200, ANSWER))
-    getattr(client, call)(*REPLAYED[call], **JOBS.get(call, {}))
-
-    first, *again = [(each.content, each.headers.get("idempotency-key")) for each in sent]
-    assert again == [first, first]
-    assert (first[1] is not None) == (call == "post_events")
-
-
-def test_each_batch_of_events_has_a_key_of_its_own():
-    client, sent = client_of((200, ANSWER), (200, ANSWER))
-    for _ in range(2):
-        client.post_events([{"type": "impression"}])
-
-    assert len({each.headers["idempotency-key"] for each in sent}) == 2
 
 
 @pytest.mark.parametrize("campaign", [".", "..", "a/../b.c"])

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, urlencode
-from uuid import uuid4
 
 import httpx
 import orjson
@@ -57,16 +56,12 @@ class ServiceClient:
         """Probabilities of scores in [0, 1], in their order; with values of fields, if given."""
         body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
         body |= {"fields": fields} if fields else {}
-        answer = self._call("POST", "/v1/calibrate", body, harmless=True)
-        probabilities: list[float] = answer["probabilities"]
+        probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
 
     def post_events(self, events: Sequence[Mapping[str, Any]]) -> None:
-        """Store events, once however often they are sent; one that is rejected is an error that
-        quotes the first reason."""
-        headers = {**_JSON, "idempotency-key": uuid4().hex}
-        content = orjson.dumps(events)
-        answer = self._answered("POST", "/v1/events", content, headers, harmless=True)
+        """Store events; one that is rejected is an error that quotes the first reason."""
+        answer = self._call("POST", "/v1/events", events)
         rejected = answer["rejected"]
         if rejected:
             raise CommandError(
@@ -75,10 +70,9 @@ class ServiceClient:
                 FAILED,
             )
 
-    def retrain(self, request: Mapping[str, Any], *, harmless: bool = False) -> dict[str, Any]:
-        """Ask for a refit and get its job; again, if a second one were harmless, where the store
-        did not answer."""
-        return self._call("POST", "/v1/admin/retrain", request, harmless=harmless)
+    def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a refit and get its job."""
+        return self._call("POST", "/v1/admin/retrain", request)
 
     def load_bins(self, source: str, partition: str, rows: bytes) -> dict[str, Any]:
         """Add rows of bins, one of JSON a line; how many hours were new, and how many not. They
@@ -126,9 +120,9 @@ class ServiceClient:
         """Cancel a job; the job as it is then."""
         return self._call("POST", f"/v1/admin/jobs/{quote(job_id, safe='')}/cancel")
 
-    def train(self, request: Mapping[str, Any], *, harmless: bool = False) -> dict[str, Any]:
-        """The same of a training of post-click models."""
-        return self._call("POST", "/v1/admin/pccem/train", request, harmless=harmless)
+    def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a training of post-click models and get its job."""
+        return self._call("POST", "/v1/admin/pccem/train", request)
 
     def overrides(self, **wanted: Any) -> dict[str, Any]:
         """A page of the campaigns that have a calibrator of their own."""
@@ -212,11 +206,9 @@ class ServiceClient:
         except httpx.TransportError:
             return False
 
-    def _call(
-        self, method: str, path: str, body: Any = None, *, harmless: bool = False
-    ) -> dict[str, Any]:
+    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
         content = None if body is None else orjson.dumps(body)
-        return self._answered(method, path, content, _JSON, harmless=harmless or method == "GET")
+        return self._answered(method, path, content, _JSON, harmless=method == "GET")
 
     def _answered(
         self,

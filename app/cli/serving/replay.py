@@ -209,8 +209,7 @@ class DelayedPlayback:
     def _learn(self, number: int) -> None:
         request = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
         if number % _HOURS_PER_DAY == 0:
-            training = self.service.train(request, harmless=True)
-            self.service.finished(training, _TRAINING_SECONDS)
+            self.service.finished(self.service.train(request), _TRAINING_SECONDS)
         refit(self.service, request)
 
     def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:
