@@ -4,6 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from app.click_log.folder import ClickLogUnavailable, DamagedPart, Folder
@@ -63,7 +64,7 @@ class PartStore:
             part = None if entry.size is None else Part.of_path(entry.path, entry.size)
             if part is not None:
                 found[part.partition].append(part)
-        return {partition: sorted(found[partition], key=_order) for partition in sorted(found)}
+        return {one: sorted(found[one], key=attrgetter("order")) for one in sorted(found)}
 
     def list_days(self, partitions: Sequence[Partition]) -> Listing:
         """The parts of these partitions, with one listing per day."""
@@ -107,10 +108,6 @@ class PartStore:
             contents.parts.append(part)
             contents.tables.append(table)
         return contents
-
-
-def _order(part: Part) -> tuple[int, str]:
-    return part.order
 
 
 def _opened(part: Part, data: bytes, wanted: Wanted) -> Any:

@@ -168,7 +168,7 @@ class _Term:
     rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs, and
         keys, (n,), to which place of a table by ratio and hour.
     held : observed positives, (size, h). ratios, choice, evidence : what was fitted; the last is
-        the observed positives, weighted, (size,).
+        the observed positives, weighted, (size,). share : what is served of the logarithms.
     """
 
     rows: TermRows
@@ -382,7 +382,7 @@ class EffectsFit:
         self._levels = own[:, None] * hourly * moved
 
     def _without(self, name: str) -> Floats:
-        """Predicted by levels and all fields but this one, (n,)."""
+        """Predicted by levels and what is served of all fields, less what this one shows, (n,)."""
         factors = self._levels * self._product / self._means[name]
         return np.asarray(self._fields[name].rows.expected * factors.take(self._keys[name]))
 

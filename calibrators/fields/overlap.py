@@ -25,6 +25,8 @@ _CAMPAIGNS: Final = 1000
 _CHANCE: Final = 4.0
 """Standard errors up to which a correlation is taken for chance."""
 _MOST, _SAME, _TINY = 2.0, 1e-6, 1e-30
+"""The largest share, as of fields that speak against each other; the least eigenvalue over the
+largest that tells two fields from one; and what is nothing."""
 
 
 class Overlap(NamedTuple):
