@@ -27,7 +27,7 @@ def calibrated() -> Table:
         return calibrate.measure(sizes)
 
 
-def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None:
+def test_calibrate_has_a_row_for_each_server_and_form(calibrated):
     check(calibrated)
     all_forms = ("sirocco", *ECHOES)
     forms = {f"{server}, {form}" for server in all_forms for form in FORMS}
@@ -37,14 +37,14 @@ def test_calibrate_has_a_row_for_each_server_and_form(calibrated: Table) -> None
     assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
 
 
-def test_calibrate_says_which_peer_is_not_there(calibrated: Table) -> None:
+def test_calibrate_says_which_peer_is_not_there(calibrated):
     assert calibrated["BentoML, one worker"] == {"batch of 1": "BentoML does not install"}
     ratios = calibrate.ratios(calibrated)
     assert not any("BentoML" in name for name in ratios)
     assert set(ratios["sirocco over echo, columns"]) == {"batch of 1", "batch of 40"}
 
 
-def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
+def test_calibrate_puts_the_best_setting_of_a_peer_over_ours():
     figure = Figure(50.0, 40.0, 60.0)
     names = [*(f"{server}, {form}" for server in ("sirocco", *ECHOES) for form in FORMS), *NAIVE]
     rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
@@ -55,7 +55,7 @@ def test_calibrate_puts_the_best_setting_of_a_peer_over_ours() -> None:
 
 
 @pytest.mark.skipif(not Path("/usr/sbin/nginx").exists(), reason="install nginx-light")
-def test_languages_are_asked_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_languages_are_asked_the_same(monkeypatch):
     monkeypatch.setattr(languages, "CAMPAIGNS", 5)
     monkeypatch.setattr(languages, "BODIES", 2)
 

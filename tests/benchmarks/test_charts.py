@@ -46,7 +46,7 @@ def texts(picture: ElementTree.Element) -> set[str]:
     return {element.text or "" for element in picture.iter(f"{SVG}text")}
 
 
-def test_a_chart_shows_its_title_and_its_series(tmp_path: Path) -> None:
+def test_a_chart_shows_its_title_and_its_series(tmp_path):
     picture = drawn(result_of("refit", REFITS), tmp_path)["bench-refit.svg"]
     assert {"Refit of 24 hours, worker and Redis", "CPU s", "wall s"} <= texts(picture)
     assert picture.get("viewBox")
@@ -55,7 +55,7 @@ def test_a_chart_shows_its_title_and_its_series(tmp_path: Path) -> None:
     assert "prefers-color-scheme: dark" in (style.text or "")
 
 
-def test_every_colour_is_one_of_both_styles(tmp_path: Path) -> None:
+def test_every_colour_is_one_of_both_styles(tmp_path):
     """A variable that the picture does not set would be drawn black on black."""
     write_charts([result_of("calibrate", CALIBRATED)], tmp_path)
     text = (tmp_path / "bench-calibrate.svg").read_text()
@@ -65,7 +65,7 @@ def test_every_colour_is_one_of_both_styles(tmp_path: Path) -> None:
     assert all(f"{name}:" in light and f"{name}:" in dark for name in used)
 
 
-def test_keys_stay_inside_the_picture(tmp_path: Path) -> None:
+def test_keys_stay_inside_the_picture(tmp_path):
     """Many series take several lines."""
     picture = drawn(result_of("calibrate", CALIBRATED), tmp_path)["bench-calibrate.svg"]
     keys = [found for found in picture.findall(f"{SVG}text") if found.get("class") == "key"]
@@ -74,14 +74,14 @@ def test_keys_stay_inside_the_picture(tmp_path: Path) -> None:
     assert all(float(str(key.get("x"))) < wide - 60 for key in keys)
 
 
-def test_peers_are_shown_in_their_best_setting_and_left_out_where_they_do_not_run() -> None:
+def test_peers_are_shown_in_their_best_setting_and_left_out_where_they_do_not_run():
     found = dict(drawings_of(result_of("calibrate", CALIBRATED)))
     points = {drawing.name: points for drawing, points in found.items()}["peers"]
     assert list(points.places) == ["sirocco", "LitServe"]
     assert points.series == {"batch of 1": [40.0, 800.0], "batch of 100": [40.0, 800.0]}
 
 
-def test_only_what_was_stored_in_several_sizes_is_a_line() -> None:
+def test_only_what_was_stored_in_several_sizes_is_a_line():
     rate = "events/s of a core"
     rows: Table = {
         "over HTTP: sirocco, binary, ids, batch of 1": {rate: 3.0},
@@ -93,7 +93,7 @@ def test_only_what_was_stored_in_several_sizes_is_a_line() -> None:
     assert points.series == {"over HTTP: binary, ids": [3.0, 900.0]}
 
 
-def test_a_fit_that_was_not_run_is_a_gap_in_its_line() -> None:
+def test_a_fit_that_was_not_run_is_a_gap_in_its_line():
     rows: Table = {
         "from bins of 100": {"cells": 7.0},
         "from 100 raw samples": {"sirocco": 2.0, "netcal": 5.0},
@@ -108,21 +108,21 @@ def test_a_fit_that_was_not_run_is_a_gap_in_its_line() -> None:
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS, ids=lambda drawing: drawing.name)
-def test_what_was_not_measured_is_not_drawn(drawing: object) -> None:
+def test_what_was_not_measured_is_not_drawn(drawing):
     part = next(found.part for found in DRAWINGS if found is drawing)
     assert not list(drawings_of(result_of(part, {"something else": {"b": 1.0}})))
 
 
-def test_one_point_is_no_line() -> None:
+def test_one_point_is_no_line():
     assert not list(drawings_of(result_of("refit", {"CPU s": {"100 campaigns": 0.1}})))
 
 
-def test_the_page_shows_each_chart_that_is_drawn() -> None:
+def test_the_page_shows_each_chart_that_is_drawn():
     said = "\n".join(page([result_of("refit", REFITS)]))
     assert "![Refit of 24 hours, worker and Redis](images/bench-refit.svg)" in said
 
 
-def test_the_charts_of_the_docs_are_those_of_the_files() -> None:
+def test_the_charts_of_the_docs_are_those_of_the_files():
     """None is missing, and none is left of a part that shows it no more."""
     results = saved()
     shown = {d.file for name in PARTS if name in results for d, _ in drawings_of(results[name])}

@@ -1,7 +1,6 @@
 """`python -m benchmarks`: which parts run, what is kept, what the exit code says."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from benchmarks.report.results import Result, save
 
 
 @pytest.fixture
-def kept(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def kept(monkeypatch) -> list[str]:
     """Names of the parts whose results are kept; the parts are made up, and `fit` fails."""
     names: list[str] = []
 
@@ -39,16 +38,14 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return command.main()
 
 
-def test_the_named_parts_are_run_in_the_order_of_the_command(
-    monkeypatch: pytest.MonkeyPatch, kept: list[str]
-) -> None:
+def test_the_named_parts_are_run_in_the_order_of_the_command(monkeypatch, kept):
     assert run(monkeypatch, "refit", "calibrate", "--write") == 0
     assert kept == ["refit", "calibrate"]
 
 
 def test_without_a_name_all_parts_are_run_and_a_failure_does_not_stop_them(
-    monkeypatch: pytest.MonkeyPatch, kept: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+    monkeypatch, kept, capsys
+):
     """What was measured before and after it is kept, and the exit code tells."""
     assert run(monkeypatch, "--write") == 1
     assert kept == [name for name in PARTS if name != "fit"]
@@ -57,23 +54,19 @@ def test_without_a_name_all_parts_are_run_and_a_failure_does_not_stop_them(
     assert "Title of refit" in said.out
 
 
-def test_nothing_is_kept_unless_asked_for(monkeypatch: pytest.MonkeyPatch, kept: list[str]) -> None:
+def test_nothing_is_kept_unless_asked_for(monkeypatch, kept):
     assert run(monkeypatch, "refit") == 0
     assert kept == []
 
 
-def test_an_unknown_part_is_refused_before_any_is_run(
-    monkeypatch: pytest.MonkeyPatch, kept: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_part_is_refused_before_any_is_run(monkeypatch, kept, capsys):
     with pytest.raises(SystemExit):
         run(monkeypatch, "refit", "refits", "--write")
     assert kept == []
     assert "no such part: refits" in capsys.readouterr().err
 
 
-def test_one_part_writes_its_file_and_the_page(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_one_part_writes_its_file_and_the_page(monkeypatch, tmp_path):
     """`python -m benchmarks <part> --write` is enough to measure one part anew."""
     monkeypatch.setattr(command, "save", lambda result: save(result, tmp_path / "benchmarks"))
     monkeypatch.setattr(command, "write_page", lambda: write_page(tmp_path))

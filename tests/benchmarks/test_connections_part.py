@@ -4,7 +4,7 @@ from benchmarks.figures import middle
 from benchmarks.http import connections
 
 
-def test_a_client_is_measured_alone_and_beside_every_crowd() -> None:
+def test_a_client_is_measured_alone_and_beside_every_crowd():
     crowds = {"idle": 30, "slow-heads": 20, "half-bodies": 10, "dropped": 50}
 
     sizes = connections.Sizes(crowds, {"echo": "uvicorn-echo"}, requests=5, rounds=1)

@@ -4,7 +4,7 @@ from benchmarks.core import drift
 from benchmarks.figures import middle
 
 
-def test_false_alarms_delays_and_what_is_saved_are_measured() -> None:
+def test_false_alarms_delays_and_what_is_saved_are_measured():
     rows = drift.measure(count=8, traffic=(100,), refits=2, minutes=(60, 15))
 
     def cell(row: str) -> float:

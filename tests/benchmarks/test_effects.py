@@ -1,13 +1,12 @@
 """Effects of fields and intervals: what is compared answers, and is not the same."""
 
 import orjson
-import pytest
 
 from benchmarks.core import effects
 from benchmarks.figures import Figure
 
 
-def test_every_answer_is_one_and_effects_are_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_is_one_and_effects_are_in_it(monkeypatch):
     found = {}
 
     def answered(ways, seconds):
@@ -27,7 +26,7 @@ def test_every_answer_is_one_and_effects_are_in_it(monkeypatch: pytest.MonkeyPat
     assert found["strings"].tolist() == found["codes"].tolist() != found["without"].tolist()
 
 
-def test_a_refit_reads_and_fits() -> None:
+def test_a_refit_reads_and_fits():
     ((name, row),) = effects.refit(fields=2, values=20, each=2, hours=4).items()
 
     assert name == "2 fields of 20 values"

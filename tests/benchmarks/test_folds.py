@@ -3,7 +3,7 @@
 from benchmarks.core.folds import WORKERS, folds
 
 
-def test_each_number_of_workers_has_its_figures() -> None:
+def test_each_number_of_workers_has_its_figures():
     """It raises where an event is lost or doubled."""
     found = folds(2_000)
 

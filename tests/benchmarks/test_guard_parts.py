@@ -6,7 +6,7 @@ from benchmarks.core import attacks, guard
 from benchmarks.figures import Figure
 
 
-def test_attacks_have_a_row_for_each_method_attack_and_way() -> None:
+def test_attacks_have_a_row_for_each_method_attack_and_way():
     rows = attacks.measure(
         attacks.Sizes(("sir",), ("all clicks",), (1,), after=2, impressions_per_hour=2_000)
     )
@@ -22,7 +22,7 @@ def test_attacks_have_a_row_for_each_method_attack_and_way() -> None:
         assert all(math.isfinite(cell) for cell in row.values() if not isinstance(cell, str))
 
 
-def test_the_guard_has_rows_of_quiet_hours_errors_and_times() -> None:
+def test_the_guard_has_rows_of_quiet_hours_errors_and_times():
     sizes = guard.Sizes(
         campaigns=3, hours=2, evaluated=20, clicks=(3, 30), timed=5, budget_seconds=0.001
     )

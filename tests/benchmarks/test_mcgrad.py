@@ -39,7 +39,7 @@ class MCGrad:
 
 
 @pytest.fixture
-def standing_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def standing_in(tmp_path, monkeypatch) -> None:
     """Packages that a child process finds in place of pandas and mcgrad."""
     (tmp_path / "pandas.py").write_text(PANDAS)
     (tmp_path / "mcgrad").mkdir()
@@ -55,7 +55,7 @@ def stored(folder: Path, **columns: list[float]) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("standing_in")
-def test_the_program_fits_cells_and_serves(tmp_path: Path) -> None:
+def test_the_program_fits_cells_and_serves(tmp_path) -> None:
     """A cell becomes a row of its positives and one of its negatives; an error is an answer."""
     scores = {"rows": [0.0, 1.0], "scores": [0.1, 0.2]}
     cells = stored(tmp_path, **scores, outcomes=[0.0, 0.5], weights=[6.0, 4.0])
@@ -76,9 +76,7 @@ def test_the_program_fits_cells_and_serves(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
-def test_its_pins_are_whole_so_that_nothing_else_is_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_pins_are_whole_so_that_nothing_else_is_installed(tmp_path, monkeypatch):
     """torch and others, which it declares and its calibration never imports, stay out."""
     commands: list[tuple[str, ...]] = []
 
@@ -97,7 +95,7 @@ def test_its_pins_are_whole_so_that_nothing_else_is_installed(
     assert {line.partition("==")[0].lower() for line in pins} >= {"mcgrad", "lightgbm", "pandas"}
 
 
-def test_an_environment_that_cannot_be_made_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_cannot_be_made_is_an_answer(monkeypatch):
     def refuse() -> Path:
         raise NotInstalled("mcgrad does not install: no luck")
 
@@ -110,7 +108,7 @@ def test_an_environment_that_cannot_be_made_is_an_answer(monkeypatch: pytest.Mon
     assert json.loads(said.getvalue()) == {"error": "mcgrad does not install: no luck"}
 
 
-def test_it_becomes_the_program_of_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_becomes_the_program_of_its_environment(monkeypatch):
     became: list[list[str]] = []
     monkeypatch.setattr(mcgrad, "python", lambda: Path("/made/python"))
     monkeypatch.setattr("os.execv", lambda path, words: became.append([path, *words]))

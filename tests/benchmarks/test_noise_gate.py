@@ -13,7 +13,7 @@ ROUND_SECONDS = 10.0
 
 
 @pytest.fixture(autouse=True)
-def _nothing_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_measured(monkeypatch) -> None:
     """This process knows nothing of the core."""
     monkeypatch.setattr(NoiseGate, "_least", float("inf"))
 
@@ -42,19 +42,19 @@ class Core:
         self.now += seconds if self._is_known else LEARN_SECONDS
 
 
-def test_a_round_between_two_undisturbed_moments_counts() -> None:
+def test_a_round_between_two_undisturbed_moments_counts():
     core = Core(FAST, 1.2 * FAST)
 
     assert core.gate(100.0).round(core.measure) == 1
 
 
-def test_a_round_that_ends_on_a_slowed_core_is_repeated() -> None:
+def test_a_round_that_ends_on_a_slowed_core_is_repeated():
     core = Core(FAST, SLOW, FAST, SLOW, FAST, FAST)
 
     assert core.gate(100.0).round(core.measure) == 3
 
 
-def test_no_round_begins_on_a_slowed_core() -> None:
+def test_no_round_begins_on_a_slowed_core():
     core = Core(SLOW, SLOW, SLOW, FAST, FAST)
     gate, before = core.gate(100.0), core.now
 
@@ -62,9 +62,7 @@ def test_no_round_begins_on_a_slowed_core() -> None:
     assert core.now - before == pytest.approx(ROUND_SECONDS, abs=0.1)
 
 
-def test_who_is_out_of_patience_takes_rounds_as_they_come(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_who_is_out_of_patience_takes_rounds_as_they_come(capsys):
     core = Core(FAST, SLOW, FAST, SLOW)
     gate = core.gate(20.0)
 
@@ -77,9 +75,7 @@ def test_who_is_out_of_patience_takes_rounds_as_they_come(
 @pytest.mark.parametrize(
     ("undisturbed", "expected"), [(1, 6), (FEWEST_ROUNDS - 1, 6), (FEWEST_ROUNDS, 4), (6, 6)]
 )
-def test_disturbed_turns_are_taken_where_there_are_too_few_others(
-    undisturbed: int, expected: int
-) -> None:
+def test_disturbed_turns_are_taken_where_there_are_too_few_others(undisturbed, expected):
     """The one in which patience comes to an end is taken in any case."""
     core = Core(*[FAST] * (2 * undisturbed))
     gate = core.gate(LEARN_SECONDS + ROUND_SECONDS / 2)
@@ -87,14 +83,14 @@ def test_disturbed_turns_are_taken_where_there_are_too_few_others(
     assert [gate.round(core.measure) for _ in gate.turns(6)] == list(range(1, expected + 1))
 
 
-def test_without_patience_no_work_is_done_but_the_rounds() -> None:
+def test_without_patience_no_work_is_done_but_the_rounds():
     def piece() -> float:
         raise AssertionError("it looks")
 
     assert NoiseGate(0.0, piece).round(lambda: "taken") == "taken"
 
 
-def test_a_faster_piece_than_ever_says_what_undisturbed_is_from_then_on() -> None:
+def test_a_faster_piece_than_ever_says_what_undisturbed_is_from_then_on():
     core = Core(FAST, FAST / 2, FAST, FAST / 2, FAST / 2)
     gate = core.gate(100.0)
 
@@ -103,5 +99,5 @@ def test_a_faster_piece_than_ever_says_what_undisturbed_is_from_then_on() -> Non
 
 
 @pytest.mark.parametrize("core", [None, CORE])
-def test_the_piece_costs_time(core: int | None) -> None:
+def test_the_piece_costs_time(core):
     assert 0.0 < piece_seconds(core) < 1.0

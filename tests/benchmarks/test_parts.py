@@ -47,7 +47,7 @@ OneProcess = Callable[..., AbstractContextManager[ProcessPoolExecutor]]
 REFIT = {"CPU s", "wall s", "fold s", "evaluate s", "read s", "fit s", "report s", "publish s"}
 
 
-def test_look_up_has_a_row_for_the_scalar_and_for_each_batch() -> None:
+def test_look_up_has_a_row_for_the_scalar_and_for_each_batch():
     sizes = look_up.Sizes(
         campaigns=5,
         batches=(1, 40),
@@ -68,7 +68,7 @@ def test_look_up_has_a_row_for_the_scalar_and_for_each_batch() -> None:
     assert set(rows["2 as lists"]) == {"sirocco: few", "sirocco: many"}
 
 
-def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch):
     def refused(name: str) -> None:
         raise NotInstalled(f"{name} does not install")
 
@@ -78,7 +78,7 @@ def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch: pytest.Monk
         assert peer.nanoseconds(np.array([0.5]), [1]) == "netcal does not install"
 
 
-def test_refresh_has_a_row_for_each_size_of_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refresh_has_a_row_for_each_size_of_a_version(monkeypatch):
     """One cold start is that of all rows: a process takes a second of CPU until it is ready."""
     start_one, found = refresh._start, list[Started]()
 
@@ -101,7 +101,7 @@ def test_refresh_has_a_row_for_each_size_of_a_version(monkeypatch: pytest.Monkey
 @pytest.mark.skipif(
     not (which("chromium") or which("chromium-browser")), reason="no browser: install chromium"
 )
-def test_the_page_has_a_row_for_each_view_within_its_budget_of_bytes() -> None:
+def test_the_page_has_a_row_for_each_view_within_its_budget_of_bytes():
     """Times are for the benchmark alone. The status is a request more than there are files."""
     rows = page.measure(page.Sizes(campaigns=50, rounds=1))
     check(rows)
@@ -111,7 +111,7 @@ def test_the_page_has_a_row_for_each_view_within_its_budget_of_bytes() -> None:
     assert all(0.0 < middle(row["kB"]) < 100.0 for row in rows.values())
 
 
-def test_encodings_have_a_row_for_each_batch() -> None:
+def test_encodings_have_a_row_for_each_batch():
     rows = encodings.measure(encodings.Sizes(campaigns=5, batches=(1, 50), budget_seconds=0.01))
     check(rows)
     assert list(rows) == ["batch of 1", "batch of 50"]
@@ -125,13 +125,13 @@ def test_encodings_have_a_row_for_each_batch() -> None:
     }
 
 
-def test_fit_has_two_rows_for_each_window() -> None:
+def test_fit_has_two_rows_for_each_window():
     rows = fit.measure(fit.Sizes(binned=(500,), raw=(500,), peers=(), budget_seconds=0.01))
     check(rows)
     assert list(rows) == ["from bins of 500", "from 500 raw samples"]
 
 
-def test_ingest_stores_in_every_way_what_it_counts() -> None:
+def test_ingest_stores_in_every_way_what_it_counts():
     rows = ingest.measure(ingest.Sizes(campaigns=5, batches={1: 3, 1_000: 1}, rounds=1))
     check(rows)
     for name, way in ingest.WAYS.items():
@@ -141,7 +141,7 @@ def test_ingest_stores_in_every_way_what_it_counts() -> None:
     assert all(set(row) == STORING for row in rows.values())
 
 
-def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
+def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute():
     """Memory may shrink, and refits may do no harm: of all numbers only these may be negative."""
     sizes = soak.Sizes(
         minutes=0.02,
@@ -168,7 +168,7 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute() -> None:
     assert rows["raw ASGI echo"]["errors"] == 0
 
 
-def test_refit_has_the_time_of_its_stages() -> None:
+def test_refit_has_the_time_of_its_stages():
     rows = refit.measure(refit.Sizes(campaigns=((10, 2),), sample=5))
     check(rows)
     assert set(rows) > REFIT
@@ -180,7 +180,7 @@ def test_refit_has_the_time_of_its_stages() -> None:
     assert rows["fitted"] == {ours: 10, naive: 10, pooled: 10}
 
 
-def test_pccem_measures_training_scoring_and_labels() -> None:
+def test_pccem_measures_training_scoring_and_labels():
     rules = TrainingRules(min_clicks=2, min_conversions=1, num_threads=1)
     rows = pccem.measure(pccem.Sizes(clicks=(1_500,), budget_seconds=0.01, rules=rules))
     check(rows)
@@ -192,7 +192,7 @@ def test_pccem_measures_training_scoring_and_labels() -> None:
     assert middle(used[ours]) > middle(used[plain])
 
 
-def test_click_log_closes_and_labels_all_clicks() -> None:
+def test_click_log_closes_and_labels_all_clicks():
     sizes = click_log.Sizes(open=(300,), labelled=(300, 600), trained_on=3_000)
     rows = click_log.measure(sizes)
     check(rows)
@@ -201,7 +201,7 @@ def test_click_log_closes_and_labels_all_clicks() -> None:
     assert all(rows[stage]["600 clicks"] for stage in click_log.STAGES)
 
 
-def test_pace_has_a_row_for_each_stream() -> None:
+def test_pace_has_a_row_for_each_stream():
     sizes = pace.Sizes(1, 150, ("3 times shorter",), days=10, evaluated=1, threads=1)
     rows = pace.measure(sizes)
     check(rows)
@@ -210,7 +210,7 @@ def test_pace_has_a_row_for_each_stream() -> None:
     assert len(pace.streams(sizes, 0)) == 10
 
 
-def test_delayed_has_a_row_for_each_way_of_labelling() -> None:
+def test_delayed_has_a_row_for_each_way_of_labelling():
     """Cuts and shares may be below 0; with little traffic, GC-N may be undefined."""
     sizes = delayed.Sizes(seeds=1, days=10, judged=0.5, clicks_per_hour=150, threads=1)
     rows = delayed.measure_large(sizes)
@@ -223,13 +223,13 @@ def test_delayed_has_a_row_for_each_way_of_labelling() -> None:
     assert 0 < middle(rows["pccem; model without both"]["labels off, %"]) < 100
 
 
-def test_grid_has_a_row_for_each_resolution() -> None:
+def test_grid_has_a_row_for_each_resolution():
     rows = grid.measure(count=8, resolutions=(3, 7))
     check(rows)
     assert list(rows) == ["raw samples, n = 990", "8 cells an octave", "128 cells an octave"]
 
 
-def test_metrics_has_a_row_for_each_metric_size_and_rate() -> None:
+def test_metrics_has_a_row_for_each_metric_size_and_rate():
     sizes = metrics.Sizes(rows=2_000, fewer_rows=500, groups=8, sample=2, rounds=2)
     rows = metrics.measure(sizes)
     check(rows)
@@ -239,7 +239,7 @@ def test_metrics_has_a_row_for_each_metric_size_and_rate() -> None:
     assert all(cells for cells in rows.values())
 
 
-def test_evaluate_runs_the_command_on_each_log() -> None:
+def test_evaluate_runs_the_command_on_each_log():
     rows = evaluate.measure(evaluate.Sizes(parquet=(2_000,), csv=1_000))
     check(rows)
     ours = "2,000 rows, Parquet"
@@ -254,9 +254,7 @@ def one_process() -> Iterator[OneProcess]:
         yield lambda *_: nullcontext(process)
 
 
-def test_fields_has_a_row_for_each_way(
-    monkeypatch: pytest.MonkeyPatch, one_process: OneProcess
-) -> None:
+def test_fields_has_a_row_for_each_way(monkeypatch, one_process):
     monkeypatch.setattr(fields, "ProcessPoolExecutor", one_process)
     rows = fields.measure((20_000,))
     check(rows)
@@ -269,9 +267,7 @@ def test_fields_has_a_row_for_each_way(
     assert middle(rows["20,000 rows, wrong: cells"]["off by, %"]) < 5
 
 
-def test_the_lake_has_a_row_for_each_number_of_fields(
-    monkeypatch: pytest.MonkeyPatch, one_process: OneProcess
-) -> None:
+def test_the_lake_has_a_row_for_each_number_of_fields(monkeypatch, one_process):
     monkeypatch.setattr(lake, "ProcessPoolExecutor", one_process)
     rows = lake.measure(rows=2_000, files=2)
     check(rows)
@@ -282,7 +278,7 @@ def test_the_lake_has_a_row_for_each_number_of_fields(
 
 
 @pytest.mark.parametrize("name", PARTS)
-def test_the_docstring_of_a_part_says_how_to_run_it(name: str) -> None:
+def test_the_docstring_of_a_part_says_how_to_run_it(name):
     part = part_of(name)
     assert part.name == name
     assert f"    {part.command} [" in part.about
@@ -298,7 +294,7 @@ PART = Part(
 )
 
 
-def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_holds_every_cell(capsys):
     print_json([run(PART)])
     said = json.loads(capsys.readouterr().out)
     figure = {"median": 2.0, "low": 1.0, "high": 3.0}
@@ -307,31 +303,31 @@ def test_json_holds_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
     assert datetime.fromisoformat(said["measured_at"]["look_up"]).tzinfo == UTC
 
 
-def test_tables_hold_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_hold_every_cell(capsys):
     print_tables([run(PART)])
     said = capsys.readouterr().out
     assert all(words in said for words in ("A title", "2 (1-3)", "none", "Ratios", "half"))
 
 
-def test_a_large_run_says_so() -> None:
+def test_a_large_run_says_so():
     large = run(PART, large=True)
     assert large.rows == {"large": {"number": 4.0}}
     assert large.command == "python -m benchmarks look_up --large"
     assert run(PART).command == "python -m benchmarks look_up"
 
 
-def test_a_run_of_some_minutes_says_so() -> None:
+def test_a_run_of_some_minutes_says_so():
     part = replace(PART, measure_minutes=lambda minutes: {"row": {"minutes": minutes}}, ratios=None)
     result = run(part, minutes=5.0)
     assert result.rows == {"row": {"minutes": 5.0}}
     assert result.command == "python -m benchmarks look_up --minutes 5"
 
 
-def test_what_is_told_of_a_part_ends_before_its_command() -> None:
+def test_what_is_told_of_a_part_ends_before_its_command():
     assert run(PART).about == "What it does."
 
 
-def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_standard_error(capsys):
     """Standard output is the figures'."""
     run(PART)
     said = capsys.readouterr()
@@ -342,7 +338,7 @@ def test_progress_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> 
     assert re.fullmatch(r"look_up: \d+ s", done)
 
 
-def test_the_ways_of_a_measurement_are_all_called() -> None:
+def test_the_ways_of_a_measurement_are_all_called():
     calls = {"a": 0, "b": 0}
 
     def way(name: str) -> Callable[[], None]:
@@ -356,7 +352,7 @@ def test_the_ways_of_a_measurement_are_all_called() -> None:
     assert min(calls.values()) > 3
 
 
-def test_memory_has_a_row_for_each_kind() -> None:
+def test_memory_has_a_row_for_each_kind():
     rows = memory.measure(3_000)
 
     assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, not packed yet"]["bytes"]

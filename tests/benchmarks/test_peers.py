@@ -57,7 +57,7 @@ HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+def made(tmp_path, monkeypatch) -> list[tuple[str, ...]]:
     """The commands that would make an environment."""
     commands: list[tuple[str, ...]] = []
 
@@ -70,7 +70,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...
     return commands
 
 
-def test_an_environment_is_made_once(made: list[tuple[str, ...]], tmp_path: Path) -> None:
+def test_an_environment_is_made_once(made, tmp_path):
     found = [environment("peer", tmp_path, tmp_path / "made") for _ in range(2)]
     assert found == [tmp_path / "made" / "peer" / "bin" / "python"] * 2
     assert len(made) == 2
@@ -78,7 +78,7 @@ def test_an_environment_is_made_once(made: list[tuple[str, ...]], tmp_path: Path
     assert made[1][-2:] == ("-r", str(tmp_path / "peer.txt"))
 
 
-def test_other_pins_make_it_anew(made: list[tuple[str, ...]], tmp_path: Path) -> None:
+def test_other_pins_make_it_anew(made, tmp_path):
     environment("peer", tmp_path, tmp_path / "made")
     (tmp_path / "peer.txt").write_text("peer==1.1\n")
     environment("peer", tmp_path, tmp_path / "made")
@@ -96,12 +96,8 @@ def test_other_pins_make_it_anew(made: list[tuple[str, ...]], tmp_path: Path) ->
     ],
 )
 def test_what_does_not_install_says_why_and_is_tried_again(
-    error: Exception,
-    reason: str,
-    made: list[tuple[str, ...]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    error, reason, made, tmp_path, monkeypatch
+):
     """The reason fits into a cell of a table."""
 
     def fail(*command: str) -> None:
@@ -116,7 +112,7 @@ def test_what_does_not_install_says_why_and_is_tried_again(
     assert len(made) == 2
 
 
-def test_every_environment_has_its_pins() -> None:
+def test_every_environment_has_its_pins():
     for peer in peer_servers.PEERS.values():
         pins = (environments.FOLDER / f"{peer.environment}.txt").read_text().splitlines()
         assert any(line.startswith("scikit-learn==") for line in pins)
@@ -124,7 +120,7 @@ def test_every_environment_has_its_pins() -> None:
 
 
 @pytest.fixture
-def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def library(tmp_path, monkeypatch) -> None:
     """A library that a child process finds in place of betacal."""
     (tmp_path / "betacal.py").write_text(FAKE_LIBRARY)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -148,7 +144,7 @@ def test_an_error_of_the_library_is_told_and_it_can_go_on() -> None:
         assert peer.fit("beta", np.full(4, 0.2), np.zeros(4)) >= 0
 
 
-def test_a_library_that_is_not_there_is_told() -> None:
+def test_a_library_that_is_not_there_is_told():
     with PeerCalibrator("betacal", PYTHON) as peer, pytest.raises(PeerFailed, match="ended"):
         peer.fit("beta", np.full(4, 0.2), np.zeros(4))
 
@@ -163,7 +159,7 @@ def test_a_fit_that_takes_too_long_is_ended() -> None:
 
 
 @pytest.fixture
-def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Peer:
+def fake(tmp_path, monkeypatch) -> Peer:
     """A server of this environment that has a child, and answers in chunks."""
     (tmp_path / "server.py").write_text(FAKE_SERVER)
     monkeypatch.setattr(peer_servers, "environment", lambda name: PYTHON)
@@ -176,7 +172,7 @@ def states(process_ids: set[int]) -> set[str]:
     return {path.read_text().rpartition(")")[2].split()[0] for path in stats if path.exists()}
 
 
-def test_a_peer_answers_in_its_turn_and_rests_otherwise(fake: Peer) -> None:
+def test_a_peer_answers_in_its_turn_and_rests_otherwise(fake):
     question = ScoresRequest(["a", "b"], np.array([0.25, 0.5]), Ids(1, {}))
     with serving(fake, MAP) as server:
         way = Way(server, fake.message, fake.probabilities, rounds=2, connections=1)

@@ -6,7 +6,7 @@ from benchmarks.core import pooled
 from benchmarks.figures import middle
 
 
-def test_it_has_a_row_for_each_number_of_campaigns() -> None:
+def test_it_has_a_row_for_each_number_of_campaigns():
     """Seconds of each method, and what each adds to the memory."""
     rows = pooled.measure(pooled.Sizes(campaigns=(3, 5)))
 
@@ -16,7 +16,7 @@ def test_it_has_a_row_for_each_number_of_campaigns() -> None:
     assert all(math.isfinite(figure) for figure in figures)
 
 
-def test_two_days_of_bins_have_rows_of_their_own() -> None:
+def test_two_days_of_bins_have_rows_of_their_own():
     """Of the pooled method alone, which remembers as many hours."""
     rows = pooled.measure(pooled.Sizes(campaigns=(), two_days=(3,)))
 

@@ -85,7 +85,7 @@ def kinds_of(body: bytes) -> tuple[Kind, ...]:
     return (Kind("calibrate 1", 1.0, [post("/", body)]),)
 
 
-def test_every_answer_is_kept_with_its_version_and_its_latency() -> None:
+def test_every_answer_is_kept_with_its_version_and_its_latency():
     load = loaded(OK, kinds_of(b"question"))
 
     assert set(load.answers) == {Response(0, 0, b"7", b"ok")}
@@ -95,7 +95,7 @@ def test_every_answer_is_kept_with_its_version_and_its_latency() -> None:
     assert len(load.lateness) + load.waited == load.answers.total()
 
 
-def test_answers_that_lie_there_unread_are_not_the_servers_latency() -> None:
+def test_answers_that_lie_there_unread_are_not_the_servers_latency():
     """The load is busy for longer than a server takes, each time before it sends."""
 
     def late(message: bytes, number: int) -> bytes:
@@ -109,7 +109,7 @@ def test_answers_that_lie_there_unread_are_not_the_servers_latency() -> None:
     assert min(load.records[0].latencies) < BUSY_SECONDS / 2
 
 
-def test_what_waits_for_a_busy_connection_counts_from_when_it_was_due() -> None:
+def test_what_waits_for_a_busy_connection_counts_from_when_it_was_due():
     """Ten times as many requests as the server can answer: each waits for all before it."""
     with scripted(OK, BUSY_SECONDS) as port:
         load = Load(port, kinds_of(b"question"), 1, 1)
@@ -121,7 +121,7 @@ def test_what_waits_for_a_busy_connection_counts_from_when_it_was_due() -> None:
 
 
 @pytest.mark.parametrize("answer", [REFUSED, None], ids=["refused", "hung up"])
-def test_what_is_no_200_is_an_error_and_the_load_goes_on(answer: bytes | None) -> None:
+def test_what_is_no_200_is_an_error_and_the_load_goes_on(answer):
     load = loaded(answer, kinds_of(b"question"))
 
     assert load.errors == len(load.records[0].latencies) > 1
@@ -129,7 +129,7 @@ def test_what_is_no_200_is_an_error_and_the_load_goes_on(answer: bytes | None) -
     assert 0 < len(load.first_errors) <= 5
 
 
-def test_saturation_records_nothing() -> None:
+def test_saturation_records_nothing():
     with scripted(OK) as port:
         load = Load(port, kinds_of(b"question"), 2, 1)
         assert load.saturate(0.05) > 0
@@ -139,7 +139,7 @@ def test_saturation_records_nothing() -> None:
     assert not load.answers
 
 
-def test_messages_that_must_differ_do() -> None:
+def test_messages_that_must_differ_do():
     seen: list[int] = []
 
     def varied(message: bytes, number: int) -> bytes:
@@ -174,7 +174,7 @@ def wrong(answers: list[Response], store: Store) -> tuple[int, int]:
     return wrong_answers([calibration], answers, store, "click")
 
 
-def test_an_answer_that_is_off_by_one_bit_is_wrong(store: Store) -> None:
+def test_an_answer_that_is_off_by_one_bit_is_wrong(store):
     """As is one that mixes the maps of two versions."""
     version = store.client.get("sirocco:{maps}:current").decode()
     right = [atlas(1).at("campaign-1", 0.1), atlas(1).at("campaign-2", 0.2)]
@@ -186,7 +186,7 @@ def test_an_answer_that_is_off_by_one_bit_is_wrong(store: Store) -> None:
         assert wrong([answer_of(told, version)], store) == (1, 1)
 
 
-def test_events_that_were_not_all_accepted_are_wrong(store: Store) -> None:
+def test_events_that_were_not_all_accepted_are_wrong(store):
     told = [
         {"accepted": 1, "duplicates": duplicates, "rejected": rejected}
         for duplicates, rejected in ((0, []), (1, []), (0, [{"index": 0, "error": "late"}]))
@@ -196,7 +196,7 @@ def test_events_that_were_not_all_accepted_are_wrong(store: Store) -> None:
     assert wrong(answers, store) == (2, 0)
 
 
-def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
+def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
     """100 s of requests; the refit is felt from 30 s to 41 s, a second after its end."""
     scheduled = np.arange(0.0, 100.0, 0.1)
     latencies = np.where((scheduled >= 30) & (scheduled < 41), 0.003, 0.002)
@@ -233,7 +233,7 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth() -> None:
     assert middle(rows["minute 2"]["p99 ms"]) == pytest.approx(2)
 
 
-def test_seconds_in_which_the_host_took_the_core_are_told_apart() -> None:
+def test_seconds_in_which_the_host_took_the_core_are_told_apart():
     """It did so between 50 s and 51 s, and for a second after it requests wait in line."""
     scheduled = np.arange(0.0, 100.0, 0.1)
     latencies = np.where((scheduled >= 50) & (scheduled < 52), 0.05, 0.002)
@@ -253,7 +253,7 @@ def test_seconds_in_which_the_host_took_the_core_are_told_apart() -> None:
     assert nothing["p99.9 but in seconds stolen, ms"] == pytest.approx(50)
 
 
-def test_the_echo_has_a_row_of_its_own() -> None:
+def test_the_echo_has_a_row_of_its_own():
     """It knows refits, too: those of the service beside it."""
     load = loaded(OK, kinds_of(b"question"))
     began, ended = load.records[0].scheduled[0], load.records[0].scheduled[-1]
@@ -272,14 +272,14 @@ def test_the_echo_has_a_row_of_its_own() -> None:
     assert 0 < middle(row["p99 otherwise, ms"]) <= longest
 
 
-def test_who_is_first_in_line_stands_where_it_stood_afterwards() -> None:
+def test_who_is_first_in_line_stands_where_it_stood_afterwards():
     before = os.sched_getscheduler(0)
     with first_in_line(os.getpid()) as is_first:
         assert (os.sched_getscheduler(0) != before) is is_first
     assert os.sched_getscheduler(0) == before
 
 
-def test_without_permission_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_permission_nobody_is_first(monkeypatch):
     def refused(process_id: int, policy: int, place: os.sched_param) -> None:
         raise PermissionError
 
@@ -288,7 +288,7 @@ def test_without_permission_nobody_is_first(monkeypatch: pytest.MonkeyPatch) -> 
         assert not is_first
 
 
-def test_connections_are_taken_in_turns() -> None:
+def test_connections_are_taken_in_turns():
     """A server closes what is idle for long, and a request on its way there would be an error."""
 
     def in_turns() -> bool:
@@ -303,7 +303,7 @@ def test_connections_are_taken_in_turns() -> None:
     eventually(in_turns)
 
 
-def test_memory_of_a_process_grows_by_what_it_holds() -> None:
+def test_memory_of_a_process_grows_by_what_it_holds():
     before, of_threads = megabytes(os.getpid())
     # New pages: the allocator may have as much free, and resident, from tests before.
     with mmap.mmap(-1, 64 * MEGABYTE) as held:

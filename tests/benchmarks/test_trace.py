@@ -3,17 +3,13 @@
 import json
 import sys
 
-import pytest
-
 from benchmarks.trace import main
 
 MOST_FILES = {"calibrate": 9, "events": 14, "refit": 50}
 MOST_CALLS_OF_A_SCORE = 20
 
 
-def test_few_files_are_passed_through_and_a_score_in_few_calls(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_few_files_are_passed_through_and_a_score_in_few_calls(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["trace", "--json"])
 
     main()

@@ -27,9 +27,7 @@ def sent() -> dict[str, Way]:
 
 
 @pytest.mark.parametrize("patience_seconds", [0.0, 1e-6])
-def test_each_way_has_all_of_its_rounds(
-    sent: dict[str, Way], patience_seconds: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_way_has_all_of_its_rounds(sent, patience_seconds, monkeypatch):
     """Also where the core is always disturbed, and nobody waits for it to be."""
     monkeypatch.setattr(load, "piece_seconds", lambda _: 2.0)
     monkeypatch.setattr(NoiseGate, "_least", 1.0)
@@ -40,9 +38,7 @@ def test_each_way_has_all_of_its_rounds(
     assert [way.wall for way in sent.values()] == [[2 * SECONDS] * ROUNDS] * 2
 
 
-def test_the_server_s_core_is_looked_at(
-    sent: dict[str, Way], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_server_s_core_is_looked_at(sent, monkeypatch):
     cores: list[int | None] = []
     monkeypatch.setattr(NoiseGate, "_least", 1.0)
 

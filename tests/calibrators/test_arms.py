@@ -9,7 +9,7 @@ SHARES = {"challenger": 0.05, "raw": 0.01}
 UNITS = [f"user-{number}" for number in range(20_000)]
 
 
-def test_a_unit_keeps_its_number_for_ever() -> None:
+def test_a_unit_keeps_its_number_for_ever():
     # Written down once: another number would move users from arm to arm in the middle of a test.
     assert unit_number("") == 13020603013274838756
     assert unit_number("ann") == 11957940740637538957
@@ -17,14 +17,14 @@ def test_a_unit_keeps_its_number_for_ever() -> None:
     assert unit_numbers(["", "ann", "ü"]).tolist() == [unit_number(u) for u in ("", "ann", "ü")]
 
 
-def test_one_unit_and_many_agree() -> None:
+def test_one_unit_and_many_agree():
     split = Split("spring", SHARES)
 
     found = split.arms[buckets_of(unit_numbers(UNITS))]
     assert [ARMS[arm] for arm in found] == [split.arm(unit) for unit in UNITS]
 
 
-def test_shares_are_exact_in_buckets_and_close_in_units() -> None:
+def test_shares_are_exact_in_buckets_and_close_in_units():
     split = Split("spring", SHARES)
 
     assert np.bincount(split.arms).tolist() == [BUCKETS - 205 - 41, 205, 41]
@@ -32,7 +32,7 @@ def test_shares_are_exact_in_buckets_and_close_in_units() -> None:
     assert abs(found - 0.05) < 4 * (0.05 / len(UNITS)) ** 0.5
 
 
-def test_buckets_are_evenly_filled() -> None:
+def test_buckets_are_evenly_filled():
     counts = np.bincount(buckets_of(unit_numbers(UNITS)), minlength=BUCKETS)
 
     expected = len(UNITS) / BUCKETS
@@ -41,21 +41,21 @@ def test_buckets_are_evenly_filled() -> None:
 
 
 @pytest.mark.parametrize("grown", [{"challenger": 0.2, "raw": 0.01}, {"challenger": 0.05}])
-def test_no_unit_moves_without_need(grown: dict[str, float]) -> None:
+def test_no_unit_moves_without_need(grown):
     before, after = Split("spring", SHARES).arms, Split("spring", grown).arms
 
     challengers = before == ARMS.index("challenger")
     assert (after[challengers] == ARMS.index("challenger")).all()
 
 
-def test_salts_deal_independently() -> None:
+def test_salts_deal_independently():
     one, other = Split("spring", SHARES).arms, Split("autumn", SHARES).arms
 
     both = int(((one == 1) & (other == 1)).sum())
     assert both < 30  # 205 * 205 / 4096 is 10
 
 
-def test_no_bucket_has_two_arms() -> None:
+def test_no_bucket_has_two_arms():
     split = Split("s", {"challenger": 0.5, "raw": 0.5})
 
     assert np.bincount(split.arms).tolist() == [0, 2048, 2048]
@@ -70,6 +70,6 @@ def test_no_bucket_has_two_arms() -> None:
         ({"raw": 0.6, "challenger": 0.5}, "must be at most 1 together"),
     ],
 )
-def test_other_shares_are_refused(shares: dict[str, float], said: str) -> None:
+def test_other_shares_are_refused(shares, said):
     with pytest.raises(ValueError, match=said):
         Split("s", shares)

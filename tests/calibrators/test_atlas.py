@@ -39,7 +39,7 @@ def assert_serves(atlas: Atlas, campaign: str, own: CalibrationMap, scores: Floa
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_maps_of_any_size_are_served_bit_for_bit(size: int) -> None:
+def test_maps_of_any_size_are_served_bit_for_bit(size):
     rng = np.random.default_rng(size)
     own = mixed(rng)
     atlas = Atlas.build(own)
@@ -54,11 +54,7 @@ def test_maps_of_any_size_are_served_bit_for_bit(size: int) -> None:
     st.one_of(st.none(), maps()),
     st.lists(st.tuples(names, scores), max_size=20),
 )
-def test_a_mixed_batch_equals_the_loop_over_its_items(
-    own: dict[str, CalibrationMap],
-    target_map: CalibrationMap | None,
-    items: list[tuple[str, float]],
-) -> None:
+def test_a_mixed_batch_equals_the_loop_over_its_items(own, target_map, items):
     atlas = Atlas.build(own, target_map)
     shared = target_map or CalibrationMap.identity()
     batch = [*items, *((name, 0.3) for name in own)]
@@ -73,9 +69,7 @@ def test_a_mixed_batch_equals_the_loop_over_its_items(
 
 
 @given(st.dictionaries(names, maps(), min_size=1, max_size=4), st.one_of(st.none(), maps()))
-def test_every_knot_and_its_neighbours_are_served_bit_for_bit(
-    own: dict[str, CalibrationMap], target_map: CalibrationMap | None
-) -> None:
+def test_every_knot_and_its_neighbours_are_served_bit_for_bit(own, target_map):
     atlas = Atlas.build(own, target_map)
     served = {"no such campaign": target_map or CalibrationMap.identity()} | own
 
@@ -83,7 +77,7 @@ def test_every_knot_and_its_neighbours_are_served_bit_for_bit(
         assert_serves(atlas, name, serving, scores_around(serving.knots, np.array([0.3])))
 
 
-def test_a_mixed_batch_of_all_widths_equals_the_loop() -> None:
+def test_a_mixed_batch_of_all_widths_equals_the_loop():
     rng = np.random.default_rng(5)
     own = mixed(rng)
     atlas = Atlas.build(own, random_map(rng, 300))
@@ -97,7 +91,7 @@ def test_a_mixed_batch_of_all_widths_equals_the_loop() -> None:
         assert atlas(names, scores).tobytes() == np.array(looped).tobytes()
 
 
-def test_ten_thousand_maps_are_built_and_served() -> None:
+def test_ten_thousand_maps_are_built_and_served():
     rng = np.random.default_rng(6)
     maps = [random_map(rng, size) for size in (2, 9, 70)]
     own = {f"{i:05}": maps[i % 3] for i in range(10_000)}
@@ -113,7 +107,7 @@ def test_ten_thousand_maps_are_built_and_served() -> None:
     assert probabilities[unknown].tobytes() == scores[unknown].tobytes()
 
 
-def test_maps_side_by_side_do_not_disturb_each_other() -> None:
+def test_maps_side_by_side_do_not_disturb_each_other():
     """One map's last value stands beside the next one's first: that seam is no segment."""
     rng = np.random.default_rng(8)
     values = np.sort(rng.random((100, 2)) * 10.0 ** -rng.integers(0, 12, (100, 2)))
@@ -124,7 +118,7 @@ def test_maps_side_by_side_do_not_disturb_each_other() -> None:
         assert_serves(atlas, name, calibration_map, np.array([0.0, 0.5, 1.0]))
 
 
-def test_who_serves_a_campaign() -> None:
+def test_who_serves_a_campaign():
     own, shared = CalibrationMap.proportional(0.5), CalibrationMap.proportional(0.25)
     atlas, bare = Atlas.build({"b": own, "a": own}, shared), Atlas.build({"a": own})
 
@@ -142,7 +136,7 @@ def test_who_serves_a_campaign() -> None:
     assert bare.map_of("x") == CalibrationMap.identity()
 
 
-def test_the_empty_atlas_serves_the_identity_to_everyone() -> None:
+def test_the_empty_atlas_serves_the_identity_to_everyone():
     atlas = Atlas.empty()
 
     assert (len(atlas), atlas.campaigns) == (0, ())
@@ -152,19 +146,19 @@ def test_the_empty_atlas_serves_the_identity_to_everyone() -> None:
 
 
 @pytest.mark.parametrize("score", [-1e-9, math.nextafter(1, 2), math.nan, math.inf])
-def test_a_score_outside_the_unit_interval_is_refused(score: float) -> None:
+def test_a_score_outside_the_unit_interval_is_refused(score):
     with pytest.raises(ValueError, match=r"score = .*must be in \[0, 1\]"):
         Atlas.empty().at("a", score)
     with pytest.raises(ValueError, match=r"scores\[1\] = "):
         Atlas.empty()(["a", "a"], [0.5, score])
 
 
-def test_unequal_lengths_are_refused() -> None:
+def test_unequal_lengths_are_refused():
     with pytest.raises(ValueError, match="2 campaigns for 1 scores"):
         Atlas.empty()(["a", "b"], [0.5])
 
 
-def test_what_it_hands_out_does_not_reach_into_it() -> None:
+def test_what_it_hands_out_does_not_reach_into_it():
     """Maps are copies, probabilities are new arrays, and look-ups leave their arguments alone."""
     atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
     rows, scores = atlas.rows(["a", "b"]), np.array([0.5, 0.5])

@@ -35,9 +35,7 @@ def assert_sound(atlas: Atlas) -> None:
 
 
 @given(st.dictionaries(names, maps(), max_size=4), st.one_of(st.none(), maps()))
-def test_an_atlas_comes_back_to_the_last_bit(
-    own: dict[str, CalibrationMap], target_map: CalibrationMap | None
-) -> None:
+def test_an_atlas_comes_back_to_the_last_bit(own, target_map):
     atlas = Atlas.build(own, target_map)
 
     again = Atlas.from_bytes(atlas.to_bytes())
@@ -50,14 +48,12 @@ def test_an_atlas_comes_back_to_the_last_bit(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("written", [WRITTEN, SHARED], ids=["own knots", "shared knots"])
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas(
-    written: Atlas,
-) -> None:
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas(written):
     assert assert_refused_or_sound(Atlas.from_bytes, written.to_bytes(), assert_sound) > 300
 
 
 @given(st.binary(max_size=120), st.integers(0, 1), st.integers(0, 3))
-def test_random_bytes_behind_a_good_header(body: bytes, has_target_map: int, count: int) -> None:
+def test_random_bytes_behind_a_good_header(body, has_target_map, count):
     try:
         atlas = Atlas.from_bytes(HEADER.pack(b"SATL", 1, has_target_map, count) + body)
     except ValueError:
@@ -93,7 +89,7 @@ def shared(sets: list[int], knots: list[float], of_maps: list[int], values: list
     )
 
 
-def test_the_forms_under_test_are_the_stored_ones() -> None:
+def test_the_forms_under_test_are_the_stored_ones():
     own = {"1": CalibrationMap([0, 0.5, 1], [0, 0.1, 1])}
     halved = {"1": CalibrationMap.proportional(0.5)}
 
@@ -103,7 +99,7 @@ def test_the_forms_under_test_are_the_stored_ones() -> None:
     assert Atlas.build(halved).to_bytes() == shared([2], [0, 1], [0, 0], [0, 1, 0, 0.5])
 
 
-def test_maps_that_share_knots_are_read_as_they_were_stored_before() -> None:
+def test_maps_that_share_knots_are_read_as_they_were_stored_before():
     """By a release that did not know of it."""
     before = Atlas.from_bytes(written(["1"], [2, 2], [0, 1, 0, 1], [0, 1, 0, 0.5]))
 
@@ -141,12 +137,12 @@ def test_maps_that_share_knots_are_read_as_they_were_stored_before() -> None:
         (shared([2], [0, 1], [0, 0], [0, 1, 0, 1.1]), r"values\[3\] = 1.1"),
     ],
 )
-def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+def test_bad_bytes_are_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         Atlas.from_bytes(data)
 
 
-def test_negative_zero_in_stored_floats_is_zero() -> None:
+def test_negative_zero_in_stored_floats_is_zero():
     atlas = Atlas.from_bytes(written(["a"], [2, 2], [-0.0, 1, -0.0, 1], [-0.0, 1, -0.0, 0.5]))
 
     assert not np.signbit(atlas(["a", "b"], [-0.0, -0.0])).any()
@@ -158,11 +154,7 @@ def test_negative_zero_in_stored_floats_is_zero() -> None:
     st.dictionaries(names, maps(), max_size=3),
     st.one_of(st.none(), maps()),
 )
-def test_an_atlas_read_like_another_is_the_one_that_was_written(
-    own: dict[str, CalibrationMap],
-    other: dict[str, CalibrationMap],
-    target_map: CalibrationMap | None,
-) -> None:
+def test_an_atlas_read_like_another_is_the_one_that_was_written(own, other, target_map):
     like, data = Atlas.build(other), Atlas.build(own, target_map).to_bytes()
 
     again = Atlas.from_bytes(data, like)
@@ -173,7 +165,7 @@ def test_an_atlas_read_like_another_is_the_one_that_was_written(
 
 
 @pytest.mark.slow
-def test_damage_of_the_names_is_refused_or_read_as_sound_beside_another_too() -> None:
+def test_damage_of_the_names_is_refused_or_read_as_sound_beside_another_too():
     """What is shared is shared only where every byte of the names is the same."""
     written = Atlas.build({name: CalibrationMap.identity() for name in ("aa", "ab", "b")})
 

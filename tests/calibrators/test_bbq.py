@@ -65,7 +65,7 @@ def bbq_oracle(scores: Floats, outcomes: Floats, asked: list[float]) -> list[flo
 
 
 @given(st.integers(0, 2**32), st.sampled_from([3, 16, 1024]))
-def test_the_map_is_the_mean_of_all_models(seed: int, distinct: int) -> None:
+def test_the_map_is_the_mean_of_all_models(seed, distinct):
     """Scores are binary fractions, so that the oracle's borders have no rounding either."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 60))
@@ -88,21 +88,19 @@ def test_the_map_is_the_mean_of_all_models(seed: int, distinct: int) -> None:
         (1e-12, 9, 1, 1),
     ],
 )
-def test_models_have_the_numbers_of_bins_of_the_paper(
-    total: float, distinct: int, fewest: int, most: int
-) -> None:
+def test_models_have_the_numbers_of_bins_of_the_paper(total, distinct, fewest, most):
     assert model_sizes(total, distinct).tolist() == list(range(fewest, most + 1))
 
 
 @pytest.mark.parametrize("total", [1e12, 1e18, 1e300])
-def test_the_work_stays_bounded_whatever_the_weights(total: float) -> None:
+def test_the_work_stays_bounded_whatever_the_weights(total):
     sizes = model_sizes(total, 10**6)
 
     assert len(sizes)
     assert sizes.sum() <= max(2**23, sizes[0])
 
 
-def test_outcomes_without_a_pattern_get_one_rate() -> None:
+def test_outcomes_without_a_pattern_get_one_rate():
     """The evidence prefers few bins where more explain nothing."""
     rng = np.random.default_rng(1)
     scores, outcomes = rng.random(5000), (rng.random(5000) < 0.3).astype(float)

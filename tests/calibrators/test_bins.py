@@ -4,7 +4,6 @@ import math
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from random import Random
 
 import numpy as np
 import pytest
@@ -35,9 +34,7 @@ def split_and_shuffled(draw: st.DrawFn) -> tuple[list[Sample], list[list[Sample]
 
 
 @given(split_and_shuffled(), st.randoms(use_true_random=False))
-def test_any_order_split_and_merge_tree_gives_the_same_bytes(
-    case: tuple[list[Sample], list[list[Sample]]], random: Random
-) -> None:
+def test_any_order_split_and_merge_tree_gives_the_same_bytes(case, random):
     samples, chunks = case
     parts = [binned(chunk) for chunk in chunks]
     whole = binned(samples)
@@ -52,7 +49,7 @@ def test_any_order_split_and_merge_tree_gives_the_same_bytes(
 
 
 @given(st.lists(st.tuples(st.sampled_from(strategies.SPECIAL_SCORES), strategies.outcomes)))
-def test_sums_are_exact_integers(pairs: list[tuple[float, float]]) -> None:
+def test_sums_are_exact_integers(pairs):
     """floor(v * 1e9 + 0.5) of each sample, added up in its cell."""
     bins = binned([(x, y, 1.0) for x, y in pairs])
 
@@ -65,33 +62,33 @@ def test_sums_are_exact_integers(pairs: list[tuple[float, float]]) -> None:
     assert found == expected
 
 
-def test_totals_count_weights_scores_and_positives() -> None:
+def test_totals_count_weights_scores_and_positives():
     bins = Bins.from_samples([0.0, 0.25, 1.0], [0, 1, 0.5], [2, 0.5, 4])
 
     assert (bins.total_count, bins.total_score, bins.total_positives) == (6.5, 4.125, 2.5)
 
 
-def test_no_samples_are_empty_bins() -> None:
+def test_no_samples_are_empty_bins():
     assert Bins.from_samples([], []) == Bins.empty() == Bins.merge([])
     assert Bins.empty().total_count == Bins.empty().total_score == 0.0
     assert [column.tolist() for column in Bins.empty().samples()] == [[], [], []]
 
 
-def test_a_sample_of_weight_0_leaves_no_trace() -> None:
+def test_a_sample_of_weight_0_leaves_no_trace():
     assert Bins.from_samples([0.3, 0.4], [1, 1], [0, 1]) == Bins.from_samples([0.4], [1])
 
 
-def test_a_whole_weight_is_that_many_samples() -> None:
+def test_a_whole_weight_is_that_many_samples():
     repeated = Bins.from_samples([0.3] * 3 + [0.7], [1] * 3 + [0])
 
     assert Bins.from_samples([0.3, 0.7], [1, 0], [3, 1]) == repeated
 
 
-def test_negative_zero_is_zero() -> None:
+def test_negative_zero_is_zero():
     assert Bins.from_samples([-0.0], [1]) == Bins.from_samples([0.0], [1])
 
 
-def test_more_samples_than_an_integer_holds_are_refused() -> None:
+def test_more_samples_than_an_integer_holds_are_refused():
     full = Bins.from_samples([0.5], [0], [9e9])
 
     with pytest.raises(OverflowError, match=r"9\.2e9"):
@@ -100,14 +97,14 @@ def test_more_samples_than_an_integer_holds_are_refused() -> None:
         Bins.from_samples([0.5], [0], [1e308])
 
 
-def test_totals_over_full_cells_do_not_wrap_around() -> None:
+def test_totals_over_full_cells_do_not_wrap_around():
     bins = Bins.from_samples([0.5, 0.25, 1.0], [1, 1, 1], [9e9, 9e9, 9e9])
 
     assert (bins.total_count, bins.total_score, bins.total_positives) == (27e9, 15.75e9, 27e9)
 
 
 @given(many)
-def test_samples_lie_in_their_cells_in_order(samples: list[Sample]) -> None:
+def test_samples_lie_in_their_cells_in_order(samples):
     """Also where the rounding of tiny weights moved a mean out of its cell."""
     bins = binned(samples)
 
@@ -119,7 +116,7 @@ def test_samples_lie_in_their_cells_in_order(samples: list[Sample]) -> None:
     assert (weights > 0).all()
 
 
-def test_means_of_tiny_weights_stay_apart() -> None:
+def test_means_of_tiny_weights_stay_apart():
     """Score times weight is under half a unit here, so the sums alone would say score 0."""
     tiny = np.linspace(6e-8, 1e-7, 50)
 
@@ -129,7 +126,7 @@ def test_means_of_tiny_weights_stay_apart() -> None:
     np.testing.assert_allclose(scores.mean(), tiny.mean(), rtol=0.02)
 
 
-def test_samples_are_mean_score_rate_and_weight_of_each_cell() -> None:
+def test_samples_are_mean_score_rate_and_weight_of_each_cell():
     bins = Bins.from_samples([0.5, 0.502, 1.0], [1, 0, 1], [1, 3, 2])
 
     scores, outcomes, weights = bins.samples()
@@ -139,7 +136,7 @@ def test_samples_are_mean_score_rate_and_weight_of_each_cell() -> None:
     assert weights.tolist() == [4.0, 2.0]
 
 
-def test_positives_without_samples_are_left_out_and_capped_by_the_count() -> None:
+def test_positives_without_samples_are_left_out_and_capped_by_the_count():
     """A click whose impression was never recorded is no rate."""
     units = Bins.from_samples([0.25, 0.5], [1, 1]).sums.copy()
     units[:, 0] = [0, 0, 10**9]
@@ -150,7 +147,7 @@ def test_positives_without_samples_are_left_out_and_capped_by_the_count() -> Non
     assert bins.total_positives == 1.0
 
 
-def test_bins_are_immutable() -> None:
+def test_bins_are_immutable():
     bins = Bins.from_samples([0.25], [1]) + Bins.from_samples([0.5], [1])
 
     for column in (bins.cells, bins.counts, bins.score_sums, bins.positives):
@@ -160,7 +157,7 @@ def test_bins_are_immutable() -> None:
         bins.cells = bins.counts  # type: ignore[misc]
 
 
-def test_bins_equal_only_bins_with_equal_sums() -> None:
+def test_bins_equal_only_bins_with_equal_sums():
     bins = Bins.from_samples([0.25], [1])
 
     assert bins != Bins.from_samples([0.25], [0])
@@ -177,12 +174,12 @@ def test_bins_equal_only_bins_with_equal_sums() -> None:
         (([0.5], [0, 1]), "outcomes has 2"),
     ],
 )
-def test_bad_samples_are_refused(columns: tuple[list[float], ...], rule: str) -> None:
+def test_bad_samples_are_refused(columns, rule):
     with pytest.raises(ValueError, match=rule):
         Bins.from_samples(*columns)
 
 
-def test_an_outcome_of_two_thirds_keeps_its_rate() -> None:
+def test_an_outcome_of_two_thirds_keeps_its_rate():
     _, outcomes, _ = Bins.from_samples([0.5] * 3, [2 / 3] * 3).samples()
 
     np.testing.assert_allclose(outcomes, 2 / 3, atol=1e-9)

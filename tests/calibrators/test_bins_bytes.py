@@ -35,19 +35,19 @@ def assert_sound(bins: Bins) -> None:
 
 
 @given(st.lists(strategies.samples, max_size=25))
-def test_bins_come_back(samples: list[tuple[float, float, float]]) -> None:
+def test_bins_come_back(samples):
     bins = Bins.from_samples(*np.array(samples, np.float64).reshape(-1, 3).T)
 
     assert Bins.from_bytes(bins.to_bytes()) == bins
     assert Bins.from_bytes(bins.to_bytes()).to_bytes() == bins.to_bytes()
 
 
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_sound_bins() -> None:
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_sound_bins():
     assert assert_refused_or_sound(Bins.from_bytes, WRITTEN.to_bytes(), assert_sound) > 300
 
 
 @given(st.binary(max_size=80))
-def test_random_bytes_behind_a_good_header(body: bytes) -> None:
+def test_random_bytes_behind_a_good_header(body):
     header = HEADER.pack(b"SBIN", 1, *IN_USE, 3)
     try:
         bins = Bins.from_bytes(header + body)
@@ -77,12 +77,12 @@ def columns(*values: list[int]) -> bytes:
         (WRITTEN.to_bytes() + b"\x00", "bins end at byte"),
     ],
 )
-def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+def test_bad_bytes_are_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         Bins.from_bytes(data)
 
 
-def test_bytes_of_an_hour_are_pinned() -> None:
+def test_bytes_of_an_hour_are_pinned():
     """The stored format may not change without a new schema_version."""
     bins = Bins.from_samples([0.25, 0.5, 0.5], [1, 0, 1])
 

@@ -1,7 +1,5 @@
 """BinsTable: the bins of many campaigns, the same as each campaign's own."""
 
-from random import Random
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -32,7 +30,7 @@ def bins_of(listed: list[Event], campaign: str | None = None) -> Bins:
 
 
 @given(st.lists(events, max_size=30))
-def test_each_campaign_has_the_bins_of_its_own_events(listed: list[Event]) -> None:
+def test_each_campaign_has_the_bins_of_its_own_events(listed):
     table = table_of(listed)
 
     for campaign in "abcd":
@@ -45,9 +43,7 @@ def test_each_campaign_has_the_bins_of_its_own_events(listed: list[Event]) -> No
 
 
 @given(st.lists(events, max_size=30), st.integers(0, 30), st.randoms(use_true_random=False))
-def test_any_order_split_and_numbering_gives_the_same_bytes(
-    listed: list[Event], cut: int, random: Random
-) -> None:
+def test_any_order_split_and_numbering_gives_the_same_bytes(listed, cut, random):
     whole = table_of(listed)
     shuffled = random.sample(listed, len(listed))
     parts = [table_of(shuffled[:cut], "abcd"), table_of(shuffled[cut:], "cadb")]
@@ -61,14 +57,14 @@ def test_any_order_split_and_numbering_gives_the_same_bytes(
 
 
 @given(st.lists(events, max_size=30), st.sets(st.sampled_from("abcdx")))
-def test_select_keeps_the_chosen_campaigns(listed: list[Event], chosen: set[str]) -> None:
+def test_select_keeps_the_chosen_campaigns(listed, chosen):
     kept = table_of(listed).select(chosen)
 
     assert kept == table_of([event for event in listed if event[0] in chosen])
 
 
 @given(st.lists(events, max_size=30))
-def test_samples_and_totals_are_those_of_each_campaign(listed: list[Event]) -> None:
+def test_samples_and_totals_are_those_of_each_campaign(listed):
     table = table_of(listed)
 
     *columns, rows = table.samples()
@@ -82,7 +78,7 @@ def test_samples_and_totals_are_those_of_each_campaign(listed: list[Event]) -> N
     assert len(table.rows) == len(table.cells)
 
 
-def test_a_click_and_its_impression_may_come_apart() -> None:
+def test_a_click_and_its_impression_may_come_apart():
     """An impression adds a count, its click later only the positive."""
     together = table_of([("a", 0.3, 1.0, 1.0)])
     impression = table_of([("a", 0.3, 0.0, 1.0)])
@@ -96,7 +92,7 @@ def test_a_click_and_its_impression_may_come_apart() -> None:
     assert click.samples()[0].tolist() == []
 
 
-def test_calibrated_moves_each_event_to_the_cell_of_its_probability() -> None:
+def test_calibrated_moves_each_event_to_the_cell_of_its_probability():
     atlas = Atlas.build({"a": CalibrationMap.proportional(0.5)})
     table = table_of([("a", 0.5, 1.0, 2.0), ("a", 0.25, 0.0, 4.0), ("b", 0.5, 1.0, 3.0)])
 
@@ -106,9 +102,7 @@ def test_calibrated_moves_each_event_to_the_cell_of_its_probability() -> None:
 
 
 @given(st.lists(events, max_size=30), strategies.maps())
-def test_calibrated_keeps_every_count_and_positive(
-    listed: list[Event], calibration_map: CalibrationMap
-) -> None:
+def test_calibrated_keeps_every_count_and_positive(listed, calibration_map):
     table = table_of(listed)
 
     moved = Atlas.build({"b": calibration_map}).calibrated(table)
@@ -122,8 +116,8 @@ def test_calibrated_keeps_every_count_and_positive(
 
 @given(st.lists(events, max_size=30), strategies.maps(), st.integers(1, 5))
 def test_calibrated_is_the_same_however_many_cells_are_worked_out_at_once(
-    listed: list[Event], calibration_map: CalibrationMap, cells: int
-) -> None:
+    listed, calibration_map, cells
+):
     table, atlas = table_of(listed), Atlas.build({"b": calibration_map})
     whole = atlas.calibrated(table)
 
@@ -131,7 +125,7 @@ def test_calibrated_is_the_same_however_many_cells_are_worked_out_at_once(
         assert atlas.calibrated(table) == whole
 
 
-def test_the_empty_table() -> None:
+def test_the_empty_table():
     empty = BinsTable.empty()
 
     assert empty == BinsTable.merge([]) == BinsTable.merge([empty])
@@ -143,7 +137,7 @@ def test_the_empty_table() -> None:
     assert Atlas.empty().calibrated(empty) == empty
 
 
-def test_a_table_is_immutable_as_are_its_bins() -> None:
+def test_a_table_is_immutable_as_are_its_bins():
     table = BinsTable.merge([table_of([("a", 0.5, 1.0, 2.0)]), table_of([("b", 0.5, 1.0, 2.0)])])
     bins = [table.bins("a"), table.total()]
     columns = [table.offsets, table.cells, table.counts, table.score_sums, table.positives]
@@ -153,7 +147,7 @@ def test_a_table_is_immutable_as_are_its_bins() -> None:
             column[0] = 7
 
 
-def test_a_table_equals_tables_only() -> None:
+def test_a_table_equals_tables_only():
     assert table_of([("a", 0.5, 1.0, 2.0)]) != table_of([("b", 0.5, 1.0, 2.0)])
     assert BinsTable.empty() != "table"
 
@@ -169,14 +163,12 @@ def test_a_table_equals_tables_only() -> None:
         ([2], [0.5], [1.0], [0.0], r"rows\[0\] = 2: there are 2 campaigns"),
     ],
 )
-def test_bad_columns_are_refused(
-    rows: Any, scores: Any, counts: Any, positives: Any, rule: str
-) -> None:
+def test_bad_columns_are_refused(rows, scores, counts, positives, rule):
     with pytest.raises(ValueError, match=rule):
         BinsTable.from_columns(["a", "b"], np.array(rows), scores, counts, positives)
 
 
-def test_more_samples_than_an_integer_holds_are_refused() -> None:
+def test_more_samples_than_an_integer_holds_are_refused():
     full = table_of([("a", 0.5, 0.0, 9e9)])
     other = table_of([("b", 0.5, 0.0, 9e9)])
 

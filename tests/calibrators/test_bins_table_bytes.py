@@ -44,7 +44,7 @@ def assert_sound(table: BinsTable) -> None:
     ("names", "shared"),
     [("ab", True), ("ac", False), ("abc", False), ("a", False), (["a", "bé"], False)],
 )
-def test_tables_of_the_same_campaigns_share_them(names: list[str], shared: bool) -> None:
+def test_tables_of_the_same_campaigns_share_them(names, shared):
     first = PackedTable.from_bytes(written(["a", "b"], [1, 1], [5, 5]))
     data = written(list(names), [1] * len(names), [7] * len(names))
 
@@ -55,7 +55,7 @@ def test_tables_of_the_same_campaigns_share_them(names: list[str], shared: bool)
     assert BinsTable.merge_packed([found]) == BinsTable.from_bytes(data)
 
 
-def test_campaigns_are_shared_with_bytes_only() -> None:
+def test_campaigns_are_shared_with_bytes_only():
     """A table that was not read from any has none to compare."""
     table = BinsTable.from_bytes(written(["a"], [1], [5]))
 
@@ -64,12 +64,12 @@ def test_campaigns_are_shared_with_bytes_only() -> None:
     assert found.campaigns == ("a",)
 
 
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_table() -> None:
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_table():
     assert assert_refused_or_sound(BinsTable.from_bytes, WRITTEN.to_bytes(), assert_sound) > 300
 
 
 @given(st.binary(max_size=120), st.integers(0, 4), st.integers(0, 6))
-def test_random_bytes_behind_a_good_header(body: bytes, campaigns: int, cells: int) -> None:
+def test_random_bytes_behind_a_good_header(body, campaigns, cells):
     header = HEADER.pack(b"SBTB", 1, *IN_USE, campaigns, cells)
     try:
         table = BinsTable.from_bytes(header + body)
@@ -110,12 +110,12 @@ def written(
         (WRITTEN.to_bytes() + b"\x00", "the checksum of a bins table is wrong"),
     ],
 )
-def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+def test_bad_bytes_are_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         BinsTable.from_bytes(data)
 
 
-def test_bytes_of_a_table_are_pinned() -> None:
+def test_bytes_of_a_table_are_pinned():
     """The stored format may not change without a new schema_version."""
     table = BinsTable.from_columns(
         ["b", "a"], np.array([0, 1]), *np.array([[0.25, 0.5], [1.0, 1.0], [1.0, 0.0]])

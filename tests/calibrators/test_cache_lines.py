@@ -28,7 +28,7 @@ def _served() -> Iterator[None]:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("rows", [1, 2, 1000, LARGE // ROW_BYTES, ROWS + 1])
-def test_no_row_crosses_a_line_of_the_cache(rows: int, dtype: type) -> None:
+def test_no_row_crosses_a_line_of_the_cache(rows, dtype):
     table = aligned_rows(rows, dtype)
 
     assert table.shape == (rows, ROW_BYTES // np.dtype(dtype).itemsize)
@@ -38,12 +38,12 @@ def test_no_row_crosses_a_line_of_the_cache(rows: int, dtype: type) -> None:
     assert table.all()
 
 
-def test_a_large_table_starts_at_a_huge_page() -> None:
+def test_a_large_table_starts_at_a_huge_page():
     assert aligned_rows(ROWS, np.float64).ctypes.data % HUGE_PAGE == 0
 
 
 @pytest.mark.parametrize("rows", [ROWS, ROWS + ROWS // 16, ROWS // 2 + ROWS // 16])
-def test_the_room_of_a_table_that_is_gone_is_used_again(rows: int) -> None:
+def test_the_room_of_a_table_that_is_gone_is_used_again(rows):
     """By one of about its size, of whatever numbers."""
     place = _place_of_one_that_is_gone(ROWS)
 
@@ -51,7 +51,7 @@ def test_the_room_of_a_table_that_is_gone_is_used_again(rows: int) -> None:
 
 
 @pytest.mark.parametrize(("gone", "rows"), [(ROWS, 2 * ROWS), (4 * ROWS, ROWS)])
-def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> None:
+def test_a_table_of_another_size_has_room_of_its_own(gone, rows):
     """In a smaller one there is none, and most of a much larger one would be lost."""
     _place_of_one_that_is_gone(gone)
 
@@ -62,7 +62,7 @@ def test_a_table_of_another_size_has_room_of_its_own(gone: int, rows: int) -> No
     assert table.all()
 
 
-def test_the_room_of_a_table_is_its_own_while_a_part_of_it_is_read() -> None:
+def test_the_room_of_a_table_is_its_own_while_a_part_of_it_is_read():
     table = aligned_rows(ROWS, np.float64)
     table[:] = 1.0
     parts: list[Any] = [table[5:6, 1], memoryview(table.T[0])]
@@ -75,7 +75,7 @@ def test_the_room_of_a_table_is_its_own_while_a_part_of_it_is_read() -> None:
         del other
 
 
-def test_no_two_threads_get_the_same_room() -> None:
+def test_no_two_threads_get_the_same_room():
     for _ in range(20):
         _places_of_several_that_are_gone(3)
         with ThreadPoolExecutor(4) as threads:
@@ -83,14 +83,14 @@ def test_no_two_threads_get_the_same_room() -> None:
         assert len({table.ctypes.data for table in tables}) == 4
 
 
-def test_little_more_is_kept_than_is_in_use() -> None:
+def test_little_more_is_kept_than_is_in_use():
     _places_of_several_that_are_gone(40)
 
     kept = look_up._bytes(look_up._spare)
     assert 8 * LARGE <= kept <= 1.25 * look_up._bytes(look_up._used)
 
 
-def test_tables_that_grow_leave_no_smaller_ones_behind() -> None:
+def test_tables_that_grow_leave_no_smaller_ones_behind():
     """As those of versions do whose maps get more knots."""
     rows, served = 8 * ROWS, aligned_rows(8 * ROWS, np.float64)
     for _ in range(8):
@@ -102,7 +102,7 @@ def test_tables_that_grow_leave_no_smaller_ones_behind() -> None:
     assert len(served) == rows
 
 
-def test_the_room_of_the_version_before_is_there_for_the_next() -> None:
+def test_the_room_of_the_version_before_is_there_for_the_next():
     """Also where their sizes are not the same."""
     places: set[int] = set()
     served = aligned_rows(8 * ROWS, np.float64)
@@ -113,7 +113,7 @@ def test_the_room_of_the_version_before_is_there_for_the_next() -> None:
     assert len(places) <= 3
 
 
-def test_an_atlas_in_the_room_of_another_is_not_touched_by_it() -> None:
+def test_an_atlas_in_the_room_of_another_is_not_touched_by_it():
     """Whatever it held, also where the new one has nothing to say."""
     before = aligned_rows(3 * ROWS, np.float64)
     before[:] = np.nan

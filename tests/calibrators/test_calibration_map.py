@@ -3,7 +3,6 @@
 import math
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +52,7 @@ def assert_same_by_every_way(calibration_map: CalibrationMap, scores: Floats) ->
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_maps_are_monotone_and_bounded_to_the_last_bit(name: str) -> None:
+def test_hard_maps_are_monotone_and_bounded_to_the_last_bit(name):
     rng = np.random.default_rng(3)
     calibration_map = hard(name)
     tested = scores_around(calibration_map.knots, rng.random(2000))
@@ -64,9 +63,7 @@ def test_hard_maps_are_monotone_and_bounded_to_the_last_bit(name: str) -> None:
 
 
 @given(maps(), st.lists(scores))
-def test_any_map_is_monotone_and_bounded_to_the_last_bit(
-    drawn: CalibrationMap, others: list[float]
-) -> None:
+def test_any_map_is_monotone_and_bounded_to_the_last_bit(drawn, others):
     tested = scores_around(drawn.knots, np.array(others, np.float64))
 
     assert_bounded(drawn, tested)
@@ -75,7 +72,7 @@ def test_any_map_is_monotone_and_bounded_to_the_last_bit(
 
 
 @pytest.mark.parametrize("size", [2, 3, 50, 5000])
-def test_random_maps_of_many_knots_are_monotone_and_bounded(size: int) -> None:
+def test_random_maps_of_many_knots_are_monotone_and_bounded(size):
     rng = np.random.default_rng(size)
     for _ in range(20):
         knots = np.unique(np.concatenate(([0.0, 1.0], rng.random(size - 2) ** 4)))
@@ -84,7 +81,7 @@ def test_random_maps_of_many_knots_are_monotone_and_bounded(size: int) -> None:
 
 
 @given(maps(), scores)
-def test_a_probability_lies_on_the_exact_line(drawn: CalibrationMap, score: float) -> None:
+def test_a_probability_lies_on_the_exact_line(drawn, score):
     """Linear interpolation in exact fractions; the error is that of rounding."""
     points = list(zip(map(Fraction, drawn.knots), map(Fraction, drawn.values), strict=True))
     x = Fraction(score)
@@ -97,7 +94,7 @@ def test_a_probability_lies_on_the_exact_line(drawn: CalibrationMap, score: floa
         assert abs(drawn.at(score) - exact) <= Fraction(1, 10**14)
 
 
-def test_monotone_says_whether_values_ever_fall() -> None:
+def test_monotone_says_whether_values_ever_fall():
     assert hard("flat").monotone
     assert hard("identity").monotone
     assert not hard("falling").monotone
@@ -105,7 +102,7 @@ def test_monotone_says_whether_values_ever_fall() -> None:
 
 
 @given(scores)
-def test_the_identity_changes_nothing(score: float) -> None:
+def test_the_identity_changes_nothing(score):
     identity = CalibrationMap.identity()
 
     assert identity.at(score) == score
@@ -114,14 +111,14 @@ def test_the_identity_changes_nothing(score: float) -> None:
 
 
 @given(st.floats(0, 1e12), scores)
-def test_proportional_is_one_ratio_cut_at_1(ratio: float, score: float) -> None:
+def test_proportional_is_one_ratio_cut_at_1(ratio, score):
     probability = CalibrationMap.proportional(ratio).at(score)
 
     assert probability == pytest.approx(min(1.0, ratio * score), rel=1e-9, abs=1e-15)
 
 
 @pytest.mark.parametrize("ratio", [0.0, 5e-324, 1.0, math.nextafter(1, 2), 1e300, 1.7e308])
-def test_proportional_takes_any_finite_ratio(ratio: float) -> None:
+def test_proportional_takes_any_finite_ratio(ratio):
     calibration_map = CalibrationMap.proportional(ratio)
 
     assert calibration_map.monotone
@@ -130,13 +127,13 @@ def test_proportional_takes_any_finite_ratio(ratio: float) -> None:
 
 
 @pytest.mark.parametrize("ratio", [-1.0, math.inf, math.nan])
-def test_proportional_refuses_any_other_ratio(ratio: float) -> None:
+def test_proportional_refuses_any_other_ratio(ratio):
     with pytest.raises(ValueError, match=r"ratio = .*must be finite and at least 0"):
         CalibrationMap.proportional(ratio)
 
 
 @pytest.mark.parametrize("score", [-1e-9, math.nextafter(1, 2), math.nan, math.inf, -math.inf])
-def test_a_score_outside_the_unit_interval_is_refused(score: float) -> None:
+def test_a_score_outside_the_unit_interval_is_refused(score):
     with pytest.raises(ValueError, match=r"score = .*must be in \[0, 1\]"):
         CalibrationMap.identity().at(score)
     with pytest.raises(ValueError, match=r"scores\[1\] = .*must be in \[0, 1\]"):
@@ -160,12 +157,12 @@ def test_a_score_outside_the_unit_interval_is_refused(score: float) -> None:
         (["0", "1"], [0.0, 1.0], "must be numbers"),
     ],
 )
-def test_bad_knots_and_values_are_refused(knots: Any, values: Any, rule: str) -> None:
+def test_bad_knots_and_values_are_refused(knots, values, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap(knots, values)
 
 
-def test_a_map_is_immutable_and_shares_nothing_with_its_maker() -> None:
+def test_a_map_is_immutable_and_shares_nothing_with_its_maker():
     knots, values = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.2, 1.0])
     calibration_map = CalibrationMap(knots, values)
     knots[1], values[1] = 0.9, 0.9
@@ -179,7 +176,7 @@ def test_a_map_is_immutable_and_shares_nothing_with_its_maker() -> None:
         calibration_map.knots = knots  # type: ignore[misc]
 
 
-def test_maps_are_equal_by_their_knots_and_values() -> None:
+def test_maps_are_equal_by_their_knots_and_values():
     one = CalibrationMap([0.0, 1.0], [0.0, 0.5])
 
     assert one == CalibrationMap([-0.0, 1.0], [-0.0, 0.5])
@@ -189,7 +186,7 @@ def test_maps_are_equal_by_their_knots_and_values() -> None:
 
 
 @given(maps())
-def test_zero_is_never_negative(drawn: CalibrationMap) -> None:
+def test_zero_is_never_negative(drawn):
     """An answer of -0.0 would print as a negative probability."""
     probabilities = drawn(SPECIAL_SCORES)
 

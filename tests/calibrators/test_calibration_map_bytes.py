@@ -2,7 +2,6 @@
 
 import json
 import struct
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ def assert_sound(calibration_map: CalibrationMap) -> None:
 
 
 @given(maps())
-def test_a_map_comes_back_to_the_last_bit(drawn: CalibrationMap) -> None:
+def test_a_map_comes_back_to_the_last_bit(drawn):
     """As bytes, as JSON, and as JSON text."""
     again = [
         CalibrationMap.from_bytes(drawn.to_bytes()),
@@ -40,14 +39,14 @@ def test_a_map_comes_back_to_the_last_bit(drawn: CalibrationMap) -> None:
         assert other.slopes.tobytes() == drawn.slopes.tobytes()
 
 
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_map() -> None:
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_map():
     data = WRITTEN.to_bytes()
 
     assert assert_refused_or_sound(CalibrationMap.from_bytes, data, assert_sound) > 150
 
 
 @given(st.binary(min_size=64, max_size=64))
-def test_random_bytes_behind_a_good_header(body: bytes) -> None:
+def test_random_bytes_behind_a_good_header(body):
     """Any bit pattern may stand for a float: quiet and signalling NaN, infinities, denormals."""
     try:
         calibration_map = CalibrationMap.from_bytes(HEADER.pack(b"SMAP", 1, 4) + body)
@@ -57,7 +56,7 @@ def test_random_bytes_behind_a_good_header(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("pattern", [0x7FF0000000000001, 0x7FF8000000000000, 0xFFF0000000000000])
-def test_no_number_and_infinity_are_refused(pattern: int) -> None:
+def test_no_number_and_infinity_are_refused(pattern):
     floats = struct.pack("<3dQ", 0.0, 1.0, 0.0, pattern)
 
     with pytest.raises(ValueError, match=r"values\[1\]"):
@@ -75,7 +74,7 @@ def test_no_number_and_infinity_are_refused(pattern: int) -> None:
         (WRITTEN.to_bytes() + b"\x00", "a map of 5 knots has"),
     ],
 )
-def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
+def test_bad_bytes_are_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap.from_bytes(data)
 
@@ -94,7 +93,7 @@ def test_bad_bytes_are_refused_by_name(data: bytes, rule: str) -> None:
         ({"values": [0.0, 10**400]}, "values must be numbers"),
     ],
 )
-def test_bad_json_is_refused_by_name(changes: dict[str, Any], rule: str) -> None:
+def test_bad_json_is_refused_by_name(changes, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap.from_json(CalibrationMap.identity().to_json() | changes)
 
@@ -107,12 +106,12 @@ def test_bad_json_is_refused_by_name(changes: dict[str, Any], rule: str) -> None
         ({"schema_version": 1, "knots": [0.0, 1.0]}, "needs values"),
     ],
 )
-def test_missing_json_fields_are_named(data: dict[str, Any], rule: str) -> None:
+def test_missing_json_fields_are_named(data, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap.from_json(data)
 
 
-def test_the_stored_forms_are_pinned() -> None:
+def test_the_stored_forms_are_pinned():
     """They may not change without a new schema_version."""
     halved = CalibrationMap.proportional(0.5)
 

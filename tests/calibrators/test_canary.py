@@ -32,7 +32,7 @@ def stopped(*args: object, **named: object) -> float:
     return float((most_evidence(*args, **named) >= BOUND).mean())  # type: ignore[arg-type]
 
 
-def test_the_evidence_is_a_martingale_if_the_challenger_is_right() -> None:
+def test_the_evidence_is_a_martingale_if_the_challenger_is_right():
     """Its mean over all outcomes of two events is 1, whatever was predicted instead."""
     predicted, instead = np.array([0.1, 0.3]), np.array([0.12, 0.0])
     outcomes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]], float)
@@ -44,16 +44,16 @@ def test_the_evidence_is_a_martingale_if_the_challenger_is_right() -> None:
 
 
 @pytest.mark.parametrize("off", [1.2, 1 / 1.2])
-def test_a_level_that_is_off_by_a_fifth_is_stopped_within_1000_predicted_clicks(off: float) -> None:
+def test_a_level_that_is_off_by_a_fifth_is_stopped_within_1000_predicted_clicks(off):
     assert stopped(RIGHT * off, 50, 20) >= 0.99
 
 
-def test_a_right_challenger_goes_on_for_a_month() -> None:
+def test_a_right_challenger_goes_on_for_a_month():
     assert stopped(RIGHT, 720, 5, instead=RIGHT * 1.1) <= 0.01
 
 
 @pytest.mark.slow
-def test_at_any_volume() -> None:
+def test_at_any_volume():
     """False aborts within what the bound allows, over all; few missed, with PCOC alone too."""
     volumes = (1, 20, 100)
     false = [stopped(RIGHT, 720, clicks, instead=RIGHT * 1.1) for clicks in volumes]
@@ -64,7 +64,7 @@ def test_at_any_volume() -> None:
         assert stopped(RIGHT * 1.2, 1000 // clicks, clicks, instead=RIGHT * 1.2) >= 0.975
 
 
-def test_why_it_was_stopped() -> None:
+def test_why_it_was_stopped():
     """A right level with the wrong order is for the log loss to see; a wrong level for PCOC."""
     counts, evidence = np.array([10_000.0, 10_000.0]), CanaryEvidence.none()
     champion, swapped = np.array([0.01, 0.03]), np.array([0.03, 0.01])
@@ -77,7 +77,7 @@ def test_why_it_was_stopped() -> None:
     assert both.reason == PCOC
 
 
-def test_a_fault_that_begins_after_ten_good_days_is_found() -> None:
+def test_a_fault_that_begins_after_ten_good_days_is_found():
     """Good days are no credit."""
     right, counts, evidence = np.array([0.02]), np.array([5_000.0]), CanaryEvidence.none()
 

@@ -14,7 +14,7 @@ entries = st.one_of(
 
 
 @given(st.lists(entries), st.binary(max_size=3))
-def test_a_column_comes_back_from_any_place(values: list[int], before: bytes) -> None:
+def test_a_column_comes_back_from_any_place(values, before):
     packed = pack_column(np.array(values, np.int64))
 
     column, end = unpack_column(memoryview(before + packed + b"more"), len(before), len(values))
@@ -36,7 +36,7 @@ def test_a_column_comes_back_from_any_place(values: list[int], before: bytes) ->
         ([3 * SCALE + 1], 6),
     ],
 )
-def test_the_narrowest_width_is_taken(values: list[int], size: int) -> None:
+def test_the_narrowest_width_is_taken(values, size):
     assert len(pack_column(np.array(values, np.int64))) == size
 
 
@@ -53,6 +53,6 @@ def test_the_narrowest_width_is_taken(values: list[int], size: int) -> None:
         (b"\x08\x01" + (10**10).to_bytes(8, "little"), "outside"),
     ],
 )
-def test_bad_bytes_are_refused(data: bytes, rule: str) -> None:
+def test_bad_bytes_are_refused(data, rule):
     with pytest.raises(ValueError, match=rule):
         unpack_column(memoryview(data), 0, 1)

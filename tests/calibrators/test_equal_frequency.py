@@ -23,7 +23,7 @@ def bin_count(total: float, size: float, distinct: int = 1) -> int:
 
 
 @given(st.integers(1, 10**6), st.integers(1, 300))
-def test_whole_totals_are_cut_after_whole_samples(total: int, wanted: int) -> None:
+def test_whole_totals_are_cut_after_whole_samples(total, wanted):
     bins = min(total, wanted)
     cuts = equal_cuts(float(total), bins)
 
@@ -35,9 +35,7 @@ def test_whole_totals_are_cut_after_whole_samples(total: int, wanted: int) -> No
 
 
 @given(st.integers(1, 4 * 10**5), st.integers(1, 300))
-def test_any_other_total_is_cut_at_the_float_nearest_to_the_exact_share(
-    quarters: int, bins: int
-) -> None:
+def test_any_other_total_is_cut_at_the_float_nearest_to_the_exact_share(quarters, bins):
     """An exact share that is a float is met exactly: a cut may not slip past the end of a run."""
     total = quarters / 4 + 1 / 1024
 
@@ -50,14 +48,12 @@ def test_any_other_total_is_cut_at_the_float_nearest_to_the_exact_share(
     ("total", "size", "bins"),
     [(10_900, 1000, 10), (999, 1000, 1), (0.5, 1, 1), (2000, 1000, 2), (7, 1.5, 4), (3, 1, 3)],
 )
-def test_there_are_as_many_bins_as_line_3_says_and_at_least_one(
-    total: float, size: float, bins: int
-) -> None:
+def test_there_are_as_many_bins_as_line_3_says_and_at_least_one(total, size, bins):
     assert bin_count(float(total), size) == bins
 
 
 @given(st.integers(2**40, 2**53 - 1), st.integers(2**18, 2**20))
-def test_whole_totals_are_cut_after_whole_samples_without_overflow(total: int, bins: int) -> None:
+def test_whole_totals_are_cut_after_whole_samples_without_overflow(total, bins):
     """Integers of Python, which cannot overflow, are the oracle."""
     cuts = equal_cuts(float(total), bins)
 
@@ -67,7 +63,7 @@ def test_whole_totals_are_cut_after_whole_samples_without_overflow(total: int, b
 
 
 @pytest.mark.parametrize("total", [2.0**53, 1e30, 1e308, 1.7e308, 1e-300])
-def test_totals_of_any_size_are_cut_evenly(total: float) -> None:
+def test_totals_of_any_size_are_cut_evenly(total):
     cuts = equal_cuts(total, 1000)
 
     assert cuts / total == pytest.approx(np.arange(1001) / 1000, rel=1e-12)
@@ -77,7 +73,5 @@ def test_totals_of_any_size_are_cut_evenly(total: float) -> None:
     ("total", "distinct", "bins"),
     [(1e12, 3, 10**9), (1e308, 3, 2**20), (1e308, 2**21, 2**21), (5e6, 3, 5000)],
 )
-def test_there_are_never_more_bins_than_memory_holds(
-    total: float, distinct: int, bins: int
-) -> None:
+def test_there_are_never_more_bins_than_memory_holds(total, distinct, bins):
     assert bin_count(total, 1000, distinct) == min(bins, max(2**20, distinct))

@@ -58,7 +58,7 @@ def ad_events(n: int, seed: int = 7) -> tuple[Floats, Floats, Floats]:
     return scores, (rng.random(n) < rates).astype(float), rates
 
 
-def test_the_names_are_the_documented_ones() -> None:
+def test_the_names_are_the_documented_ones():
     expected = ["identity", "sir", "isotonic", "platt", "temperature", "beta", "histogram", "bbq"]
 
     assert list(CALIBRATORS) == expected
@@ -66,7 +66,7 @@ def test_the_names_are_the_documented_ones() -> None:
 
 
 @every_name
-def test_bin_size_goes_to_those_that_have_bins_of_their_own(name: str) -> None:
+def test_bin_size_goes_to_those_that_have_bins_of_their_own(name):
     made = make_calibrator(name, bin_size=7)
 
     assert type(made) is CALIBRATORS[name]
@@ -74,19 +74,19 @@ def test_bin_size_goes_to_those_that_have_bins_of_their_own(name: str) -> None:
         assert made.bin_size == 7
 
 
-def test_an_unknown_name_is_refused_with_those_that_exist() -> None:
+def test_an_unknown_name_is_refused_with_those_that_exist():
     with pytest.raises(ValueError, match=f"'nosuch'.*{', '.join(CALIBRATORS)}"):
         make_calibrator("nosuch", bin_size=1000)
 
 
 @every_name
-def test_the_docstring_gives_the_source(name: str) -> None:
+def test_the_docstring_gives_the_source(name):
     assert "Source: " in (CALIBRATORS[name].__doc__ or "")
 
 
 @every_name
 @given(st.lists(samples, min_size=1, max_size=30))
-def test_any_samples_give_a_sound_map(name: str, drawn: list[tuple[float, float, float]]) -> None:
+def test_any_samples_give_a_sound_map(name, drawn):
     scores, outcomes, weights = map(np.array, zip(*drawn, strict=True))
     assume(weights.any())
 
@@ -97,7 +97,7 @@ def test_any_samples_give_a_sound_map(name: str, drawn: list[tuple[float, float,
 
 @every_name
 @given(random_samples)
-def test_any_bins_give_a_sound_map(name: str, drawn: Drawn) -> None:
+def test_any_bins_give_a_sound_map(name, drawn):
     bins = Bins.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 
     assert_sound(name, with_small_bins(name).fit_bins(bins), drawn.scores)
@@ -105,7 +105,7 @@ def test_any_bins_give_a_sound_map(name: str, drawn: Drawn) -> None:
 
 @pytest.mark.slow
 @every_name
-def test_hard_scores_and_weights_give_a_sound_map(name: str) -> None:
+def test_hard_scores_and_weights_give_a_sound_map(name):
     """Scores 0, 1 and denormal, weights over 24 orders of magnitude, one class, separable."""
     hard_weights = (
         np.full(7, 1e-12),
@@ -123,7 +123,7 @@ def test_hard_scores_and_weights_give_a_sound_map(name: str) -> None:
 
 
 @every_name
-def test_constant_scores_give_a_sound_map(name: str) -> None:
+def test_constant_scores_give_a_sound_map(name):
     for score, rate in product(HARD_SCORES, (0.0, 0.25, 1.0)):
         scores, outcomes = np.full(2000, score), (np.arange(2000) < 2000 * rate).astype(float)
 
@@ -135,12 +135,12 @@ def test_constant_scores_give_a_sound_map(name: str) -> None:
 
 
 @every_name
-def test_one_sample_is_enough(name: str) -> None:
+def test_one_sample_is_enough(name):
     assert_sound(name, CALIBRATORS[name]().fit([0.3], [1]), np.array([0.3]))
 
 
 @every_name
-def test_samples_of_weight_0_do_not_exist(name: str) -> None:
+def test_samples_of_weight_0_do_not_exist(name):
     scores, outcomes = [0.1, 0.2, 0.4, 0.6], [0, 1, 0, 1]
 
     without = with_small_bins(name).fit(scores, outcomes)
@@ -155,7 +155,7 @@ def test_samples_of_weight_0_do_not_exist(name: str) -> None:
 @every_name
 @given(random_samples)
 @settings(max_examples=30)
-def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name: str, drawn: Drawn) -> None:
+def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name, drawn):
     order = np.random.default_rng(len(drawn.scores)).permutation(len(drawn.scores))
     shuffled = Drawn(drawn.scores[order], drawn.outcomes[order], drawn.weights[order])
 
@@ -167,7 +167,7 @@ def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name: str, dra
 @every_name
 @given(st.integers(0, 2**32))
 @settings(max_examples=30)
-def test_a_weight_of_k_equals_k_repetitions(name: str, seed: int) -> None:
+def test_a_weight_of_k_equals_k_repetitions(name, seed):
     """Sums of eighths have no rounding, so the maps are equal to the bit."""
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 40))
@@ -183,7 +183,7 @@ def test_a_weight_of_k_equals_k_repetitions(name: str, seed: int) -> None:
 @every_name
 @given(random_samples)
 @settings(max_examples=20)
-def test_a_fractional_outcome_is_its_share_of_both_classes(name: str, drawn: Drawn) -> None:
+def test_a_fractional_outcome_is_its_share_of_both_classes(name, drawn):
     """y with weight w is a positive of weight w y beside a negative of weight w (1 - y)."""
     outcomes, weights = np.round(drawn.outcomes * 8) / 8, np.ceil(drawn.weights)
     whole = Drawn(drawn.scores, outcomes, weights)
@@ -198,7 +198,7 @@ def test_a_fractional_outcome_is_its_share_of_both_classes(name: str, drawn: Dra
 
 @pytest.mark.parametrize("name", [name for name in CALIBRATORS if name not in COUNT_WEIGHT])
 @pytest.mark.parametrize("factor", [2.0**-40, 1e-12, 3.7, 1e12])
-def test_only_proportions_of_weights_matter(name: str, factor: float) -> None:
+def test_only_proportions_of_weights_matter(name, factor):
     scores, outcomes, _ = ad_events(3000)
 
     once = CALIBRATORS[name]().fit(scores, outcomes)
@@ -208,7 +208,7 @@ def test_only_proportions_of_weights_matter(name: str, factor: float) -> None:
 
 
 @every_name
-def test_any_scale_of_weights_gives_a_sound_map(name: str) -> None:
+def test_any_scale_of_weights_gives_a_sound_map(name):
     scores, outcomes, _ = ad_events(300)
     for factor in (1e-12, 1e12, 1e300):
         calibration_map = CALIBRATORS[name]().fit(scores, outcomes, np.full(300, factor))
@@ -217,7 +217,7 @@ def test_any_scale_of_weights_gives_a_sound_map(name: str) -> None:
 
 
 @every_name
-def test_nothing_to_fit_from_is_refused(name: str) -> None:
+def test_nothing_to_fit_from_is_refused(name):
     calibrator = CALIBRATORS[name]()
 
     with pytest.raises(ValueError, match="nothing to fit from"):
@@ -242,9 +242,7 @@ def test_nothing_to_fit_from_is_refused(name: str) -> None:
         ([0.1, 0.2], [0], None, "scores has 2, outcomes has 1"),
     ],
 )
-def test_bad_samples_are_refused_with_the_value(
-    scores: list[float], outcomes: list[float], weights: list[float] | None, sentence: str
-) -> None:
+def test_bad_samples_are_refused_with_the_value(scores, outcomes, weights, sentence):
     for calibrator in CALIBRATORS.values():
         with pytest.raises(ValueError, match=re.escape(sentence)):
             calibrator().fit(scores, outcomes, weights)
@@ -253,7 +251,7 @@ def test_bad_samples_are_refused_with_the_value(
 @every_name
 @given(random_samples)
 @settings(max_examples=20)
-def test_the_map_survives_json_and_bytes(name: str, drawn: Drawn) -> None:
+def test_the_map_survives_json_and_bytes(name, drawn):
     calibration_map = fitted(name, drawn)
 
     assert CalibrationMap.from_json(calibration_map.to_json()) == calibration_map
@@ -261,7 +259,7 @@ def test_the_map_survives_json_and_bytes(name: str, drawn: Drawn) -> None:
 
 
 @every_name
-def test_bins_give_nearly_the_map_of_the_raw_samples(name: str) -> None:
+def test_bins_give_nearly_the_map_of_the_raw_samples(name):
     """The mean distance is small against the noise that the fit itself has."""
     scores, outcomes, _ = ad_events(50_000)
 
@@ -273,7 +271,7 @@ def test_bins_give_nearly_the_map_of_the_raw_samples(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CALIBRATORS if name != "identity"])
-def test_calibration_brings_scores_closer_to_the_true_rates(name: str) -> None:
+def test_calibration_brings_scores_closer_to_the_true_rates(name):
     scores, outcomes, rates = ad_events(50_000)
 
     calibrated = CALIBRATORS[name]().fit(scores, outcomes)(scores)
@@ -282,7 +280,7 @@ def test_calibration_brings_scores_closer_to_the_true_rates(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in CALIBRATORS if name != "sir"])
-def test_only_sir_leans_on_a_prior(name: str) -> None:
+def test_only_sir_leans_on_a_prior(name):
     scores, outcomes, _ = ad_events(2000)
     bins, calibrator = Bins.from_samples(scores, outcomes), CALIBRATORS[name]()
 
@@ -293,7 +291,7 @@ def test_only_sir_leans_on_a_prior(name: str) -> None:
 
 @every_name
 @pytest.mark.parametrize("outcome", [0.0, 0.5])
-def test_heavy_weights_do_not_ask_for_heavy_memory(name: str, outcome: float) -> None:
+def test_heavy_weights_do_not_ask_for_heavy_memory(name, outcome):
     """10^12 samples at each score are not 10^9 bins."""
     scores = np.linspace(0.1, 0.9, 50)
 

@@ -14,7 +14,7 @@ from tests.calibrators.strategies import SPECIAL_SCORES, scores
 ALL = np.arange(grid_oracle.SIZE)
 
 
-def test_every_edge_is_the_exact_fraction() -> None:
+def test_every_edge_is_the_exact_fraction():
     lower, upper = GRID.edges(ALL)
 
     assert GRID.size == grid_oracle.SIZE
@@ -22,7 +22,7 @@ def test_every_edge_is_the_exact_fraction() -> None:
     assert upper.tolist() == [float(grid_oracle.upper_edge(cell)) for cell in ALL.tolist()]
 
 
-def test_a_cell_holds_its_lower_edge_and_all_below_its_upper() -> None:
+def test_a_cell_holds_its_lower_edge_and_all_below_its_upper():
     lower, upper = GRID.edges(ALL)
 
     assert GRID.cells_of(lower).tolist() == ALL.tolist()
@@ -30,13 +30,13 @@ def test_a_cell_holds_its_lower_edge_and_all_below_its_upper() -> None:
 
 
 @given(st.lists(scores, min_size=1))
-def test_cells_of_any_scores_by_exact_fractions(values: list[float]) -> None:
+def test_cells_of_any_scores_by_exact_fractions(values):
     cells = GRID.cells_of(np.array(values))
 
     assert cells.tolist() == [grid_oracle.cell_of(value) for value in values]
 
 
-def test_zero_negative_zero_and_denormals_share_the_first_cell_and_one_has_its_own() -> None:
+def test_zero_negative_zero_and_denormals_share_the_first_cell_and_one_has_its_own():
     assert GRID.cells_of(np.array([0.0, -0.0, 5e-324, 1e-310])).tolist() == [0, 0, 0, 0]
     assert GRID.cells_of(np.array([1.0, math.nextafter(1, 0)])).tolist() == [
         GRID.size - 1,
@@ -44,14 +44,14 @@ def test_zero_negative_zero_and_denormals_share_the_first_cell_and_one_has_its_o
     ]
 
 
-def test_a_strided_view_has_the_cells_of_its_copy() -> None:
+def test_a_strided_view_has_the_cells_of_its_copy():
     strided = np.linspace(0, 1, 101)[::-3]
 
     assert GRID.cells_of(strided).tolist() == GRID.cells_of(strided.copy()).tolist()
 
 
 @pytest.mark.parametrize(("octaves", "bits"), [(1, 0), (2, 1), (10, 3), (40, 12)])
-def test_any_grid_tiles_the_unit_interval(octaves: int, bits: int) -> None:
+def test_any_grid_tiles_the_unit_interval(octaves, bits):
     """Each cell starts where the one before it ends; the last is [1, 1]."""
     grid = Grid(octaves, bits)
     lower, upper = grid.edges(np.arange(grid.size))
@@ -61,7 +61,7 @@ def test_any_grid_tiles_the_unit_interval(octaves: int, bits: int) -> None:
     assert (np.diff(lower) > 0).all()
 
 
-def test_moved_inside_keeps_what_is_inside_and_moves_the_rest_to_the_border() -> None:
+def test_moved_inside_keeps_what_is_inside_and_moves_the_rest_to_the_border():
     inside = np.array(SPECIAL_SCORES) + 0.0
     cells = GRID.cells_of(inside)
     lower, upper = GRID.edges(cells)

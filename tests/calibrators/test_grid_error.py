@@ -33,7 +33,7 @@ def raw_bins(scores: Floats, outcomes: Floats) -> ScoreBins:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_bin_differs_by_the_positives_of_its_cut_cells_and_one_cell_of_score(seed: int) -> None:
+def test_a_bin_differs_by_the_positives_of_its_cut_cells_and_one_cell_of_score(seed):
     scores, outcomes = campaign(seed)
     raw, bins = raw_bins(scores, outcomes), Bins.from_samples(scores, outcomes)
     ends = np.array([0, len(bins.cells)])
@@ -48,7 +48,7 @@ def test_a_bin_differs_by_the_positives_of_its_cut_cells_and_one_cell_of_score(s
     assert np.abs(cut.mean_scores / raw.mean_scores - 1).max() <= 2.0**-7
 
 
-def test_probabilities_differ_by_half_a_percent_in_the_median() -> None:
+def test_probabilities_differ_by_half_a_percent_in_the_median():
     """The figures of docs/calibration.md."""
     found = []
     for seed in range(20):

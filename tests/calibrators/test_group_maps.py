@@ -39,11 +39,7 @@ WRITTEN = grouped({"a/1": factor(0.5), "x": factor(0.25)}, {"a": factor(0.7), "�
     st.one_of(st.none(), maps()),
 )
 @example({}, {"": CalibrationMap.identity()}, None)
-def test_a_new_campaign_is_served_by_its_groups_map(
-    own: dict[str, CalibrationMap],
-    of_groups: dict[str, CalibrationMap],
-    target_map: CalibrationMap | None,
-) -> None:
+def test_a_new_campaign_is_served_by_its_groups_map(own, of_groups, target_map):
     """Batch, few and single agree; so does what is written and read again."""
     atlas = grouped(own, of_groups, target_map)
     again = Atlas.from_bytes(atlas.to_bytes())
@@ -61,7 +57,7 @@ def test_a_new_campaign_is_served_by_its_groups_map(
         assert atlas.levels(np.array(row)) == [atlas.level(name)]
 
 
-def test_levels_say_which_map_serves() -> None:
+def test_levels_say_which_map_serves():
     assert [WRITTEN.level(name) for name in ("a/1", "a/2", "é/1", "b/1", "a")] == [
         *("campaign", "group", "group", "identity", "identity")
     ]
@@ -69,7 +65,7 @@ def test_levels_say_which_map_serves() -> None:
     assert WRITTEN.rows_of_groups(["é", "b"]).tolist() == [4, 0]
 
 
-def test_without_groups_the_bytes_are_those_of_the_version_before() -> None:
+def test_without_groups_the_bytes_are_those_of_the_version_before():
     plain = Atlas.build({"a/1": factor(0.5)})
 
     assert grouped({"a/1": factor(0.5)}, {}).to_bytes() == plain.to_bytes()
@@ -78,7 +74,7 @@ def test_without_groups_the_bytes_are_those_of_the_version_before() -> None:
 
 
 @pytest.mark.slow
-def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -> None:
+def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas():
     def assert_sound(atlas: Atlas) -> None:
         for campaign in (*atlas.campaigns, "a/new", "unknown"):
             assert (
@@ -89,19 +85,19 @@ def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas() -
 
 
 @pytest.mark.parametrize("expression", ["(", "no group"])
-def test_an_expression_without_a_group_is_refused(expression: str) -> None:
+def test_an_expression_without_a_group_is_refused(expression):
     with pytest.raises(ValueError, match="must "):
         CampaignGroups(expression)
 
 
-def test_a_group_that_stands_twice_is_refused() -> None:
+def test_a_group_that_stands_twice_is_refused():
     twice = GroupMaps(BY_ADVERTISER, ("a", "a"), MapColumns.of_maps([factor(0.5)] * 2))
 
     with pytest.raises(ValueError, match="a group stands twice"):
         Atlas.build({}, None, twice)
 
 
-def test_the_guard_lets_no_groups_map_jump() -> None:
+def test_the_guard_lets_no_groups_map_jump():
     """It moves as far from what served its new campaigns as a campaign's own map may, and a
     campaign that is gone is left to its group."""
     in_force = grouped({"a/gone": factor(0.3)}, {"a": factor(0.3)}, factor(0.3))
@@ -115,7 +111,7 @@ def test_the_guard_lets_no_groups_map_jump() -> None:
     assert found.at("a/1", 0.5) == candidate.at("a/1", 0.5)
 
 
-def test_what_is_new_is_not_held() -> None:
+def test_what_is_new_is_not_held():
     fresh = grouped({}, {"a": factor(0.05)})
 
     assert guard(fresh, fresh, None, []).atlas is fresh

@@ -23,12 +23,12 @@ BLOCKS = [
 
 
 @pytest.mark.parametrize(("as_of", "newest"), [(6.0, 5), (5.25, 5), (5.0, 4)])
-def test_the_newest_hour_is_the_last_that_has_begun(as_of: float, newest: int) -> None:
+def test_the_newest_hour_is_the_last_that_has_begun(as_of, newest):
     assert History(as_of, []).newest == newest
 
 
 @pytest.mark.parametrize(("first", "behind"), [(4, 7), (5, 6), (4, 5), (7, 9)])
-def test_a_window_is_the_sum_of_its_hours(first: int, behind: int) -> None:
+def test_a_window_is_the_sum_of_its_hours(first, behind):
     found = list(History(7.0, BLOCKS).windows(first, behind))
 
     assert found == [

@@ -8,7 +8,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrators import Isotonic
 from calibrators.bins.bins import WeightedSamples
-from tests.calibrators.samples_of_kind import Drawn, draw
+from tests.calibrators.samples_of_kind import draw
 from tests.calibrators.strategies import Floats
 
 random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
@@ -30,7 +30,7 @@ def min_max_means(tally: WeightedSamples) -> Floats:
 
 
 @given(random_samples)
-def test_each_distinct_score_gets_the_max_min_mean(drawn: Drawn) -> None:
+def test_each_distinct_score_gets_the_max_min_mean(drawn):
     tally = WeightedSamples.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
 
     fitted = Isotonic().fit(drawn.scores, drawn.outcomes, drawn.weights)(tally.scores)
@@ -38,7 +38,7 @@ def test_each_distinct_score_gets_the_max_min_mean(drawn: Drawn) -> None:
     assert fitted == pytest.approx(min_max_means(tally), abs=1e-9)
 
 
-def test_scikit_learn_agrees_everywhere() -> None:
+def test_scikit_learn_agrees_everywhere():
     """Between the scores linear, beyond the outermost flat, as there."""
     rng = np.random.default_rng(3)
     scores, outcomes = rng.random(500), rng.integers(0, 2, 500)
@@ -51,7 +51,7 @@ def test_scikit_learn_agrees_everywhere() -> None:
     assert fitted == pytest.approx(expected, abs=1e-9)
 
 
-def test_flat_runs_keep_only_their_ends() -> None:
+def test_flat_runs_keep_only_their_ends():
     scores = np.arange(1, 10) / 10
 
     calibration_map = Isotonic().fit(scores, [0, 0, 0, 0, 1, 1, 1, 1, 1])
@@ -60,7 +60,7 @@ def test_flat_runs_keep_only_their_ends() -> None:
     assert calibration_map.values.tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
-def test_falling_outcomes_give_one_rate() -> None:
+def test_falling_outcomes_give_one_rate():
     calibration_map = Isotonic().fit([0.2, 0.4, 0.8], [1, 0, 0])
 
     assert calibration_map([0.0, 0.3, 1.0]) == pytest.approx([1 / 3] * 3)

@@ -18,7 +18,7 @@ from calibrators.methods.logistic import (
     log_odds_columns,
     smoothed_positives,
 )
-from tests.calibrators.samples_of_kind import Drawn, draw
+from tests.calibrators.samples_of_kind import draw
 from tests.calibrators.strategies import Floats
 
 random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
@@ -72,7 +72,7 @@ def campaign(n: int, seed: int, a: float, b: float, c: float) -> WeightedSamples
 
 @pytest.mark.parametrize("family", FAMILIES)
 @given(random_samples)
-def test_no_other_coefficients_have_a_smaller_loss(family: str, drawn: Drawn) -> None:
+def test_no_other_coefficients_have_a_smaller_loss(family, drawn):
     """At the minimum the gradient vanishes, or pushes a slope of 0 below 0: convexity does the
     rest. The pull towards the identity is part of the loss."""
     tally = WeightedSamples.from_samples(drawn.scores, drawn.outcomes, drawn.weights)
@@ -89,7 +89,7 @@ def test_no_other_coefficients_have_a_smaller_loss(family: str, drawn: Drawn) ->
 
 
 @given(st.integers(0, 2**32), st.floats(-0.95, 0.95))
-def test_the_best_set_of_slopes_is_kept_whatever_the_columns(seed: int, related: float) -> None:
+def test_the_best_set_of_slopes_is_kept_whatever_the_columns(seed, related):
     """Columns that fall while others rise: a slope that is negative beside another may not be so
     alone, so each must be dropped by itself."""
     rng = np.random.default_rng(seed)
@@ -119,9 +119,7 @@ def test_the_best_set_of_slopes_is_kept_whatever_the_columns(seed: int, related:
         (9000, 1.2, -2.0, 0.3),
     ],
 )
-def test_a_general_minimiser_finds_the_same(
-    family: str, n: int, a: float, b: float, c: float
-) -> None:
+def test_a_general_minimiser_finds_the_same(family, n, a, b, c):
     """Also where slopes are dropped, and where the start comes from averages (n = 9000)."""
     tally = campaign(n, 5, a, b, c)
 
@@ -142,7 +140,7 @@ def test_a_general_minimiser_finds_the_same(
 
 
 @pytest.mark.parametrize("kind", [Beta, Platt])
-def test_the_mean_probability_is_the_mean_outcome(kind: type[Beta] | type[Platt]) -> None:
+def test_the_mean_probability_is_the_mean_outcome(kind):
     """The condition of the level at the minimum, kept within the map's tolerance."""
     tally = campaign(20_000, 2, 0.8, 1.5, 0.4)
     positives = smoothed_positives(tally) if kind is Platt else tally.positives
@@ -152,7 +150,7 @@ def test_the_mean_probability_is_the_mean_outcome(kind: type[Beta] | type[Platt]
     assert probabilities @ tally.weights == pytest.approx(positives.sum(), rel=1e-3)
 
 
-def test_beta_recovers_its_own_curve() -> None:
+def test_beta_recovers_its_own_curve():
     truth = LogOddsCurve(0.7, 1.9, -0.4)
     scores = np.linspace(0.01, 0.99, 99)
 
@@ -161,7 +159,7 @@ def test_beta_recovers_its_own_curve() -> None:
     assert calibration_map(scores) == pytest.approx(truth(scores), rel=1.1e-3)
 
 
-def test_platt_and_temperature_are_lines_in_log_odds() -> None:
+def test_platt_and_temperature_are_lines_in_log_odds():
     scores = np.linspace(0.01, 0.99, 99)
     line, steeper = expit(0.6 * logit(scores) - 1), expit(1.7 * logit(scores))
 
@@ -172,7 +170,7 @@ def test_platt_and_temperature_are_lines_in_log_odds() -> None:
     assert temperature == pytest.approx(steeper, rel=1.1e-3)
 
 
-def test_platts_targets_keep_a_little_doubt() -> None:
+def test_platts_targets_keep_a_little_doubt():
     """(P + 1) / (P + 2) for a positive, 1 / (N + 2) for a negative."""
     tally = WeightedSamples.from_samples([0.1, 0.2, 0.3], [0, 0, 1], [2, 1, 4])
 
@@ -181,9 +179,7 @@ def test_platts_targets_keep_a_little_doubt() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["separable", "all", "none", "constant"])
-def test_what_the_data_leave_open_stays_finite_and_the_same_at_any_scale(
-    family: str, kind: str
-) -> None:
+def test_what_the_data_leave_open_stays_finite_and_the_same_at_any_scale(family, kind):
     scores = np.full(6, 0.2) if kind == "constant" else np.array([0.1, 0.2, 0.3, 0.6, 0.7, 0.9])
     outcomes = {"all": np.ones(6), "none": np.zeros(6)}.get(kind, np.repeat([0.0, 1.0], 3))
 
@@ -197,7 +193,7 @@ def test_what_the_data_leave_open_stays_finite_and_the_same_at_any_scale(
     assert once.tolist() == scaled.tolist()
 
 
-def test_averages_only_start_the_fit() -> None:
+def test_averages_only_start_the_fit():
     """Twice the scores, each split in two neighbours: the fit of the halves is the fit of all."""
     tally = campaign(3000, 9, 0.8, 1.3, 0.2)
     scores = np.column_stack((tally.scores, np.nextafter(tally.scores, 1.0))).ravel()

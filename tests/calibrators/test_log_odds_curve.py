@@ -38,7 +38,7 @@ def scores_everywhere(calibration_map: CalibrationMap, rng: np.random.Generator)
 @example(0.01, 0.01, -7.0)
 @example(1e5, 1e5, 1e5)
 @example(0.0, 1e5, -1e5)
-def test_the_map_keeps_its_tolerance(a: float, b: float, c: float) -> None:
+def test_the_map_keeps_its_tolerance(a, b, c):
     curve = LogOddsCurve(a, b, c)
     calibration_map = curve.sampled()
     scores = scores_everywhere(calibration_map, np.random.default_rng(0))
@@ -61,11 +61,11 @@ def test_the_map_keeps_its_tolerance(a: float, b: float, c: float) -> None:
         (0.6, 0.6, -2, 220),
     ],
 )
-def test_a_realistic_curve_needs_few_knots(a: float, b: float, c: float, most: int) -> None:
+def test_a_realistic_curve_needs_few_knots(a, b, c, most):
     assert len(LogOddsCurve(a, b, c).sampled().knots) <= most
 
 
-def test_the_identity_is_exact() -> None:
+def test_the_identity_is_exact():
     scores = np.linspace(0, 1, 1001)
 
     assert LogOddsCurve(1, 1, 0).sampled()(scores) == pytest.approx(scores, rel=1e-12)
@@ -75,9 +75,7 @@ def test_the_identity_is_exact() -> None:
     ("a", "b", "at_0", "at_1"),
     [(1, 1, 0, 1), (0, 2, expit(-1), 1), (2, 0, 0, expit(-1)), (0, 0, expit(-1), expit(-1))],
 )
-def test_a_slope_of_0_keeps_its_end_off_the_edge(
-    a: float, b: float, at_0: float, at_1: float
-) -> None:
+def test_a_slope_of_0_keeps_its_end_off_the_edge(a, b, at_0, at_1):
     curve = LogOddsCurve(a, b, -1)
 
     expected = pytest.approx([at_0, at_1], rel=1e-12)

@@ -25,7 +25,7 @@ def columns(lengths: Integers, rng: np.random.Generator) -> tuple[Floats, Floats
 
 
 @pytest.mark.parametrize("longest", [3, 64, 65, 300])
-def test_many_maps_are_filled_as_each_alone(longest: int) -> None:
+def test_many_maps_are_filled_as_each_alone(longest):
     """They are more than one piece of the fill, and the widths of their blocks differ."""
     rng = np.random.default_rng(longest)
     lengths = rng.integers(2, longest + 1, MANY)
@@ -48,7 +48,7 @@ def test_many_maps_are_filled_as_each_alone(longest: int) -> None:
 
 
 @pytest.mark.parametrize("row", [0, 1, 2])
-def test_one_map_longer_than_a_piece_of_the_fill_stands_whole(row: int) -> None:
+def test_one_map_longer_than_a_piece_of_the_fill_stands_whole(row):
     rng = np.random.default_rng(1)
     lengths = np.full(3, 2)
     lengths[row] = 70_000
@@ -63,7 +63,7 @@ def test_one_map_longer_than_a_piece_of_the_fill_stands_whole(row: int) -> None:
 
 
 @pytest.mark.parametrize("place", [0, MANY // 2, MANY - 1])
-def test_a_bad_map_is_refused_wherever_it_stands(place: int) -> None:
+def test_a_bad_map_is_refused_wherever_it_stands(place):
     rng = np.random.default_rng(2)
     lengths = np.full(MANY, 40)
     knots, values = columns(lengths, rng)
@@ -78,11 +78,7 @@ def test_a_bad_map_is_refused_wherever_it_stands(place: int) -> None:
     st.one_of(st.none(), maps()),
     st.lists(st.tuples(names, scores), max_size=2 * FEW),
 )
-def test_the_plain_look_up_agrees_with_the_vectorised_one_to_the_last_bit(
-    own: dict[str, CalibrationMap],
-    target_map: CalibrationMap | None,
-    items: list[tuple[str, float]],
-) -> None:
+def test_the_plain_look_up_agrees_with_the_vectorised_one_to_the_last_bit(own, target_map, items):
     atlas = Atlas.build(own, target_map)
     batch = [*items, *((name, 0.3) for name in own)]
     campaigns, asked = [name for name, _ in batch], [score for _, score in batch]
@@ -94,6 +90,6 @@ def test_the_plain_look_up_agrees_with_the_vectorised_one_to_the_last_bit(
     assert np.array(few).tobytes() == many.tobytes()
 
 
-def test_unequal_lengths_of_a_handful_are_refused() -> None:
+def test_unequal_lengths_of_a_handful_are_refused():
     with pytest.raises(ValueError, match="shorter"):
         Atlas.empty().look_up_few([0, 0], [0.5])

@@ -18,14 +18,14 @@ def unpacked(columns: MapColumns) -> list[CalibrationMap]:
 
 
 @given(MAPS, MAPS)
-def test_parts_stand_one_behind_the_other(first: list, second: list) -> None:
+def test_parts_stand_one_behind_the_other(first, second):
     parts = [MapColumns.of_maps(first), MapColumns.of_maps(second)]
 
     assert unpacked(MapColumns.end_to_end(parts)) == first + second
 
 
 @given(MAPS, st.integers(0, 5), st.integers(0, 5))
-def test_neighbours_are_taken_without_a_copy(maps: list, first: int, behind: int) -> None:
+def test_neighbours_are_taken_without_a_copy(maps, first, behind):
     columns = MapColumns.of_maps(maps)
 
     run = columns.taken(np.arange(len(maps))[first:behind])
@@ -35,7 +35,7 @@ def test_neighbours_are_taken_without_a_copy(maps: list, first: int, behind: int
 
 
 @given(MAPS.flatmap(lambda maps: st.tuples(st.just(maps), st.permutations(range(len(maps))))))
-def test_maps_are_taken_in_any_order(drawn: tuple[list, list[int]]) -> None:
+def test_maps_are_taken_in_any_order(drawn):
     maps, order = drawn
 
     taken = MapColumns.of_maps(maps).taken(np.array(order, np.int64))

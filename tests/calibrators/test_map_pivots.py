@@ -41,18 +41,16 @@ def check(knots: Floats) -> None:
     st.floats(0.25, 0.75),
     st.sampled_from([2.0**-52, ULP / 8, ULP / 2, ULP, 1.5 * ULP, 8 * ULP]),
 )
-def test_knots_around_what_single_precision_can_tell_apart(
-    number: int, first: float, gap: float
-) -> None:
+def test_knots_around_what_single_precision_can_tell_apart(number, first, gap):
     check(np.concatenate(([0.0], first + gap * np.arange(number), [1.0])))
 
 
 @pytest.mark.parametrize("smallest", [5e-324, 1e-300, 1e-46, 1e-45, 1e-38])
-def test_knots_that_single_precision_takes_for_nothing(smallest: float) -> None:
+def test_knots_that_single_precision_takes_for_nothing(smallest):
     check(np.array([0.0, smallest, 2 * smallest, 3 * smallest, 1.0]))
 
 
-def test_pivots_are_the_first_knots_of_eighths() -> None:
+def test_pivots_are_the_first_knots_of_eighths():
     knots = np.arange(96, dtype=np.float32)
     starts, widths, steps = np.array([0, 48]), np.array([48, 16]), np.array([8, 8])
 

@@ -13,19 +13,19 @@ from calibrators import (
 from calibrators.pooled import Pooled
 
 
-def test_every_method_that_may_serve_is_made_by_its_name() -> None:
+def test_every_method_that_may_serve_is_made_by_its_name():
     """And says that name."""
     assert [make_method(name).name for name in METHODS] == list(METHODS)
 
 
-def test_only_monotone_calibrators_may_serve() -> None:
+def test_only_monotone_calibrators_may_serve():
     """The pooled method and the calibrators that keep the order of scores."""
     serving = {name for name, calibrator in CALIBRATORS.items() if calibrator.monotone}
 
     assert set(METHODS) == {"pooled", *serving}
 
 
-def test_settings_go_where_they_belong() -> None:
+def test_settings_go_where_they_belong():
     """Hours and sufficiency to the calibrators, history and groups to the pooled method."""
     wanted = Sufficiency(5, 1)
     sir = make_method("sir", hours=12, history_hours=72, bin_size=50, sufficiency=wanted)
@@ -37,13 +37,13 @@ def test_settings_go_where_they_belong() -> None:
 
 
 @pytest.mark.parametrize("name", ["bbq", "histogram", "", "Pooled"])
-def test_an_unknown_name_is_refused_with_the_known_ones(name: str) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(name):
     """Calibrators that reorder scores are unknown here too."""
     with pytest.raises(ValueError, match=f"calibrator = '{name}': must be one of pooled, "):
         make_method(name)
 
 
-def test_the_published_sir_has_no_pseudo_samples() -> None:
+def test_the_published_sir_has_no_pseudo_samples():
     published = make_method("sir", prior_strength=0)
 
     assert isinstance(published, PerCampaign)

@@ -77,14 +77,14 @@ def _excess(atlas: Atlas, version: str | None) -> float:
     return float((q * np.log(q / p) + (1 - q) * np.log((1 - q) / (1 - p))).mean())
 
 
-def test_a_canary_has_a_fifth_of_the_excess_of_maps_that_are_blind_to_it() -> None:
+def test_a_canary_has_a_fifth_of_the_excess_of_maps_that_are_blind_to_it():
     seen = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
     blind = refit_by_version(make_method("pooled"), History(10, [_canary_tables(None)]))
     assert _excess(seen.atlas, "v2") < 0.2 * _excess(blind.atlas, None)
     assert seen.notes["model_versions"] == {"v2": 1600.0}
 
 
-def test_every_version_has_a_map_of_each_campaign_and_of_new_ones_with_spreads() -> None:
+def test_every_version_has_a_map_of_each_campaign_and_of_new_ones_with_spreads():
     atlas = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")])).atlas
     assert {*map(parted, atlas.campaigns)} >= {("c03", "v2"), ("", "v2"), ("c03", None)}
     assert atlas.spreads is not None
@@ -94,7 +94,7 @@ def test_every_version_has_a_map_of_each_campaign_and_of_new_ones_with_spreads()
 
 
 @pytest.mark.parametrize("method", ["pooled", "sir"])
-def test_without_versions_a_refit_is_the_methods_own_to_the_last_bit(method: str) -> None:
+def test_without_versions_a_refit_is_the_methods_own_to_the_last_bit(method):
     history = History(8, [{hour: _table(hour, 4_000, None, canary=False) for hour in range(8)}])
     found = refit_by_version(make_method(method), history, trial=True)
     own = make_method(method).refit(history, trial=True)
@@ -105,7 +105,7 @@ def test_without_versions_a_refit_is_the_methods_own_to_the_last_bit(method: str
     assert found.notes == own.notes
 
 
-def test_a_version_with_few_impressions_keeps_the_scale_of_the_others() -> None:
+def test_a_version_with_few_impressions_keeps_the_scale_of_the_others():
     tables = {hour: _table(hour, 4_000, None, canary=False) for hour in range(6)}
     tables[5] = BinsTable.merge((tables[5], _table(5, 60, "v2", canary=True)))
     atlas = refit_by_version(make_method("pooled"), History(6, [tables])).atlas
@@ -113,7 +113,7 @@ def test_a_version_with_few_impressions_keeps_the_scale_of_the_others() -> None:
     assert ours == pytest.approx(theirs, rel=0.1)
 
 
-def test_eight_versions_have_maps_and_the_rest_count_as_none() -> None:
+def test_eight_versions_have_maps_and_the_rest_count_as_none():
     parts = [_table(0, 200 + 10 * n, f"v{n}", canary=False) for n in range(10)]
     history = History(1, [{0: BinsTable.merge(parts)}])
     streams = Streams.of(history, 48)
@@ -122,21 +122,21 @@ def test_eight_versions_have_maps_and_the_rest_count_as_none() -> None:
     assert streams.carried_over({0: BinsTable.merge(parts)})[0].totals()[0].sum() == 2450.0
 
 
-def test_the_reference_is_the_version_of_the_newest_day_with_the_most() -> None:
+def test_the_reference_is_the_version_of_the_newest_day_with_the_most():
     tables = {0: _table(0, 9_000, "old", canary=False), 40: _table(40, 500, "new", canary=False)}
     atlas = refit_by_version(make_method("pooled"), History(41, [tables])).atlas
     assert Streams.of(History(41, [tables]), 48).reference == "new"
     assert atlas.at("c03", 0.05) == atlas.at(named("c03", "new"), 0.05)
 
 
-def test_scores_go_to_the_reference_and_back() -> None:
+def test_scores_go_to_the_reference_and_back():
     streams = Streams.of(History(10, [_canary_tables("v2")]), 48)
     values, rows = np.linspace(-9.0, 1.0, 60), np.arange(60) % _CAMPAIGNS - 1
     there = streams.to_reference("v2", values, rows)
     np.testing.assert_allclose(streams.from_reference("v2", there, rows), values, atol=1e-9)
 
 
-def test_maps_of_before_a_version_are_compared_on_its_scale() -> None:
+def test_maps_of_before_a_version_are_compared_on_its_scale():
     """What the guard holds a new version's maps against gives the same quantile the same value."""
     fitted = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
     before = Atlas.build(
@@ -150,7 +150,7 @@ def test_maps_of_before_a_version_are_compared_on_its_scale() -> None:
     assert compared.at(named("c03", "v2"), moved) == pytest.approx(0.2, rel=0.25)
 
 
-def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour() -> None:
+def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour():
     tables = _canary_tables("v2")
     for as_of, known in ((6, {6: 300}), (10, {})):
         held = {hour: table for hour, table in tables.items() if hour < as_of}
@@ -164,7 +164,7 @@ def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour() -> None:
         assert not scale.changed(as_of, few)
 
 
-def test_who_has_no_map_is_served_by_its_versions_and_then_by_the_campaigns() -> None:
+def test_who_has_no_map_is_served_by_its_versions_and_then_by_the_campaigns():
     maps = {
         name: CalibrationMap.proportional(factor)
         for name, factor in (("a", 0.5), (named("a", "v1"), 0.4), (named("", "v1"), 0.3))
@@ -177,18 +177,18 @@ def test_who_has_no_map_is_served_by_its_versions_and_then_by_the_campaigns() ->
 
 
 @given(st.text(min_size=1), st.one_of(st.none(), st.text(min_size=1).filter(is_version)))
-def test_a_name_is_parted_into_what_it_was_made_of(campaign: str, version: str | None) -> None:
+def test_a_name_is_parted_into_what_it_was_made_of(campaign, version):
     if "\x1e" not in campaign:
         assert parted(named(campaign, version)) == (campaign, version)
 
 
 @pytest.mark.parametrize("version", ["", "a\nb", "\x1e", "x" * 65, "ä" * 33])
-def test_a_version_is_printable_and_not_long(version: str) -> None:
+def test_a_version_is_printable_and_not_long(version):
     assert not is_version(version)
     assert is_version("2026-11-26 model β")
 
 
-def test_names_that_nobody_should_send_do_not_stop_a_refit() -> None:
+def test_names_that_nobody_should_send_do_not_stop_a_refit():
     rows, ones = np.arange(5), np.ones(5)
     names = ["a", "a\x1eb", "a\x1eb\x1ec", "\x1eb", "\x1e"]
     table = BinsTable.from_columns(names, rows, ones / 2, 300 * ones, 150 * ones)
@@ -196,7 +196,7 @@ def test_names_that_nobody_should_send_do_not_stop_a_refit() -> None:
     assert {*map(parted, atlas.campaigns)} >= {("a", None), ("a", "b"), ("a", "b\x1ec")}
 
 
-def test_tables_are_taken_apart_by_version_and_put_together_again() -> None:
+def test_tables_are_taken_apart_by_version_and_put_together_again():
     table = BinsTable.merge(_table(0, 50, version, canary=False) for version in (None, "v1", "v2"))
     parts = by_version(table)
     assert [part.totals()[0].sum() for part in parts.values()] == [50.0] * 3
@@ -204,7 +204,7 @@ def test_tables_are_taken_apart_by_version_and_put_together_again() -> None:
     assert {*map(campaign_of, table.campaigns)} == {*table.without_versions().campaigns}
 
 
-def test_all_names_of_a_campaign_are_in_one_block() -> None:
+def test_all_names_of_a_campaign_are_in_one_block():
     """Whatever the blocks' size, with names that sort between a campaign and its versions."""
     ends = ("", "\x00", "\x1ev1", "\x1ev2")
     names = sorted(f"c{number:03d}{end}" for number in range(150) for end in ends)
@@ -234,7 +234,7 @@ def _steady_hour(seed: int, shift: float) -> BinsTable:
     return BinsTable.from_columns(names, rows + 20 * by_v2, scores, np.ones(40_000), outcomes)
 
 
-def test_the_guard_looks_at_each_version_by_itself() -> None:
+def test_the_guard_looks_at_each_version_by_itself():
     """What new campaigns get is not tested on the scores of another version, nor lost."""
     hours = {hour: _steady_hour(hour, 2.5) for hour in range(6)}
     method = make_method("pooled")
@@ -256,7 +256,7 @@ def test_the_guard_looks_at_each_version_by_itself() -> None:
     assert aside.decisions["c03\x1ev2"] == "bounded"
 
 
-def test_a_version_that_the_window_has_no_more_has_no_maps() -> None:
+def test_a_version_that_the_window_has_no_more_has_no_maps():
     maps = {name: CalibrationMap.proportional(0.3) for name in ("a", "a\x1eold", "\x1eold")}
     in_force, hour = Atlas.build(maps), _steady_hour(0, 0.0)
     for left in ({"a": maps["a"]}, {"a": maps["a"], "a\x1enew": maps["a"]}):
@@ -291,7 +291,7 @@ _LOWER, _COARSE, _BLIND = (
 @pytest.mark.parametrize(
     ("scored", "share"), [(_LOWER, 0.05), (_LOWER, 0.3), (_COARSE, 0.05), (_BLIND, 0.05)]
 )
-def test_new_campaigns_of_versions_with_few_scores_get_their_rate(scored, share: float) -> None:
+def test_new_campaigns_of_versions_with_few_scores_get_their_rate(scored, share):
     """Where many impressions share a score, it stands for the middle of their ranks; and what a
     version's own curve is like makes none of them predict more than comes."""
     atlas = _canary_of(scored, share).atlas
@@ -303,7 +303,7 @@ def test_new_campaigns_of_versions_with_few_scores_get_their_rate(scored, share:
         assert found.sum() / expit(z).sum() == pytest.approx(1.0, abs=0.12)
 
 
-def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of() -> None:
+def test_a_campaign_that_is_kept_is_so_in_versions_that_it_has_no_map_of():
     maps = {name: CalibrationMap.proportional(0.3) for name in ("a", "\x1ev2", "b\x1ev2")}
     served = kept(Atlas.build(maps), Atlas.empty(), ["a", "c"])
     names = ["a", "a\x1ev2", "c", "c\x1ev2", "c\x1ev9"]

@@ -10,7 +10,7 @@ from tests.calibrators.strategies import names
 
 
 @given(st.lists(names), st.binary(max_size=3))
-def test_names_come_back_from_any_place(listed: list[str], before: bytes) -> None:
+def test_names_come_back_from_any_place(listed, before):
     data = before + pack_names(listed)
 
     assert unpack_names(memoryview(data + b"x"), len(before), len(listed)) == (
@@ -20,7 +20,7 @@ def test_names_come_back_from_any_place(listed: list[str], before: bytes) -> Non
 
 
 @given(st.lists(st.sampled_from(["a", "b", "spring sale", "été", "广告", ""])))
-def test_numbers_of_names_say_which_of_the_distinct_ones_stands_where(listed: list[str]) -> None:
+def test_numbers_of_names_say_which_of_the_distinct_ones_stands_where(listed):
     encoded = [name.encode() for name in listed]
 
     distinct, numbers = numbered(np.array([len(name) for name in encoded], int), b"".join(encoded))
@@ -29,7 +29,7 @@ def test_numbers_of_names_say_which_of_the_distinct_ones_stands_where(listed: li
     assert [distinct[number] for number in numbers.tolist()] == listed
 
 
-def test_numbers_of_names_that_are_not_utf_8_are_refused() -> None:
+def test_numbers_of_names_that_are_not_utf_8_are_refused():
     with pytest.raises(ValueError, match="utf-8"):
         numbered(np.array([1, 1]), b"a\xff")
 
@@ -44,18 +44,18 @@ def test_numbers_of_names_that_are_not_utf_8_are_refused() -> None:
         [2**62, 2**62, 2**62, 2**62],
     ],
 )
-def test_lengths_beyond_the_bytes_are_refused(lengths: list[int]) -> None:
+def test_lengths_beyond_the_bytes_are_refused(lengths):
     data = pack_column(np.array(lengths, np.int64)) + b"abc"
 
     with pytest.raises(ValueError, match="names at byte 0"):
         unpack_names(memoryview(data), 0, len(lengths))
 
 
-def test_bytes_that_are_not_utf_8_are_refused() -> None:
+def test_bytes_that_are_not_utf_8_are_refused():
     with pytest.raises(ValueError, match="utf-8"):
         unpack_names(memoryview(b"\x01\x00\x01\xff"), 0, 1)
 
 
-def test_a_name_without_utf_8_form_is_refused() -> None:
+def test_a_name_without_utf_8_form_is_refused():
     with pytest.raises(ValueError, match="utf-8"):
         pack_names(["\ud800"])

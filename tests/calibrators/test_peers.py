@@ -23,7 +23,7 @@ CAMPAIGNS, JOINED = 500, 400
 
 
 @pytest.fixture(autouse=True)
-def many_are_hundreds(monkeypatch: pytest.MonkeyPatch) -> None:
+def many_are_hundreds(monkeypatch) -> None:
     """Refits are divided from fewer campaigns on: what follows does not depend on how many."""
     monkeypatch.setattr("calibrators.pooled.method._JOINED", JOINED)
 
@@ -115,9 +115,7 @@ METHODS: dict[str, Method] = {
         ("sir", 1, [2, 7], set()),
     ],
 )
-def test_two_and_seven_workers_make_the_maps_of_one(
-    name: str, kinds: int, counts: list[int], found: set[str]
-) -> None:
+def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
     """The same bytes, with a trial, without and with a memory, of one kind of campaigns and of two;
     only the first has them."""
     method, blocks = METHODS[name], shards(kinds)
@@ -132,7 +130,7 @@ def test_two_and_seven_workers_make_the_maps_of_one(
 
 
 @pytest.mark.slow
-def test_workers_stretch_narrow_scores_alike() -> None:
+def test_workers_stretch_narrow_scores_alike():
     """By what the scores of all campaigns ask for."""
     narrow = Stretch(-2.0, 5.0, 1 / 8)
     past = stretched(History(NEWEST + 1.0, shards(1)), HOURS, narrow)
@@ -146,13 +144,13 @@ def test_workers_stretch_narrow_scores_alike() -> None:
     assert [told(fitted) for fitted in first] == [told(fitted) for fitted in alone]
 
 
-def test_names_come_back_as_they_were() -> None:
+def test_names_come_back_as_they_were():
     names = ["a", "ä\n", "", '"quoted", too']
     assert listed_in(as_array(names)) == names
     assert listed_in(as_array([])) == []
 
 
-def test_every_worker_adds_up_the_same_numbers_in_the_same_order() -> None:
+def test_every_worker_adds_up_the_same_numbers_in_the_same_order():
     """Where sums depend on the order: 1e16 hides what comes behind it."""
     numbers = [1e16, 1.0, -1e16, 1.0, 0.25]
     parts = [np.array([number]) for number in numbers]
@@ -170,7 +168,7 @@ def test_every_worker_adds_up_the_same_numbers_in_the_same_order() -> None:
     assert expected == (1.25, 1e16, True, numbers)
 
 
-def test_only_the_first_is_given_what_it_alone_needs() -> None:
+def test_only_the_first_is_given_what_it_alone_needs():
     def names(peers: Peers) -> Sequence[str]:
         return peers.names([f"campaign {peers.place}"])
 
@@ -185,9 +183,7 @@ def test_only_the_first_is_given_what_it_alone_needs() -> None:
     ("groups", "campaigns", "reason"),
     [(None, 40, "40 campaigns are too few"), (r"^(a\d+)", CAMPAIGNS, "groups are too many")],
 )
-def test_what_is_no_work_for_several_is_refused(
-    groups: str | None, campaigns: int, reason: str
-) -> None:
+def test_what_is_no_work_for_several_is_refused(groups, campaigns, reason):
     names = [f"a{number:05d}" for number in range(campaigns)]
     ones = np.ones(campaigns)
     block = {NEWEST: table(names, np.arange(campaigns), ones / 20, ones, 0 * ones)}

@@ -20,7 +20,7 @@ def pool_means(starts: list[int], weights: Floats, values: Floats) -> Floats:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_pools_are_weighted_isotonic_regression(seed: int) -> None:
+def test_pools_are_weighted_isotonic_regression(seed):
     """Against SciPy and scikit-learn, 400 cases with ties, zeros and ones."""
     rng = np.random.default_rng(seed)
     for _ in range(20):
@@ -38,14 +38,14 @@ def test_pools_are_weighted_isotonic_regression(seed: int) -> None:
         assert (np.diff(means[starts]) > 0).all()
 
 
-def test_a_rising_row_stays_and_a_falling_row_is_one_pool() -> None:
+def test_a_rising_row_stays_and_a_falling_row_is_one_pool():
     values = np.array([0.1, 0.2, 0.3])
 
     assert pool_adjacent_violators(np.ones(3), values).tolist() == [0, 1, 2]
     assert pool_adjacent_violators(np.ones(3), values[::-1]).tolist() == [0]
 
 
-def test_means_that_differ_only_by_rounding_are_equal() -> None:
+def test_means_that_differ_only_by_rounding_are_equal():
     """Equal means pool (line 17 of Algorithm 1 says <=), however they were summed up."""
     third = [1 / 3, float(Fraction(1, 3)) + 2**-54, 0.1 + 0.1 + 0.1 + 1 / 30]
 
@@ -68,7 +68,7 @@ def pooled_on_a_stack(weights: list[float], values: list[float]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_means_that_are_equal_but_for_rounding_pool_as_on_a_stack(seed: int) -> None:
+def test_means_that_are_equal_but_for_rounding_pool_as_on_a_stack(seed):
     """Bins that rise by less, just as much, and more than rounding, alone and in rows."""
     rng = np.random.default_rng(seed)
     for _ in range(500):

@@ -37,7 +37,7 @@ def one_cell(score: float, count: float, positives: float) -> BinsTable:
     return BinsTable.from_columns(["a"], np.array([0]), *columns)
 
 
-def test_levels_and_reasons() -> None:
+def test_levels_and_reasons():
     """Exactly enough is enough; too few samples is said before too few positives."""
     table = window(rich=(500, 50), just=(100, 10), small=(99, 60), rare=(500, 9), tiny=(3, 0))
 
@@ -53,7 +53,7 @@ def test_levels_and_reasons() -> None:
     assert done.atlas.level("small") == done.atlas.level("unseen") == "target"
 
 
-def test_the_target_leans_on_its_ratio_and_each_campaign_on_the_target() -> None:
+def test_the_target_leans_on_its_ratio_and_each_campaign_on_the_target():
     table = window(a=(500, 50), b=(300, 20), c=(40, 4))
     total = table.total()
     ratio = CalibrationMap.proportional(total.total_positives / total.total_score)
@@ -67,7 +67,7 @@ def test_the_target_leans_on_its_ratio_and_each_campaign_on_the_target() -> None
         assert atlas.map_of(campaign) != SIR.fit_bins(table.bins(campaign))
 
 
-def test_a_target_with_too_little_leaves_the_identity() -> None:
+def test_a_target_with_too_little_leaves_the_identity():
     done = refit(window(a=(50, 5), b=(60, 3)), SIR, ENOUGH)
 
     assert done.atlas.target_map is None
@@ -76,14 +76,14 @@ def test_a_target_with_too_little_leaves_the_identity() -> None:
     assert done.atlas.at("a", 0.123) == 0.123
 
 
-def test_an_empty_window() -> None:
+def test_an_empty_window():
     done = refit(BinsTable.empty(), SIR, ENOUGH)
 
     assert done.skipped == {}
     assert done.atlas.to_bytes() == Atlas.empty().to_bytes()
 
 
-def test_the_least_sufficiency_still_needs_a_sample() -> None:
+def test_the_least_sufficiency_still_needs_a_sample():
     """Clicks alone, whose impressions were never recorded, cannot be fitted."""
     clicks = one_cell(0.5, 0.0, 5.0)
 
@@ -91,13 +91,13 @@ def test_the_least_sufficiency_still_needs_a_sample() -> None:
     assert refit(window(a=(1, 0)), SIR, Sufficiency(0, 0)).skipped == {}
 
 
-def test_unmatched_clicks_do_not_count_as_positives() -> None:
+def test_unmatched_clicks_do_not_count_as_positives():
     table = BinsTable.merge([one_cell(0.1, 200.0, 5.0), one_cell(0.9, 0.0, 50.0)])
 
     assert refit(table, SIR, ENOUGH).skipped == {"a": "few_positives"}
 
 
-def test_scores_of_0_have_no_ratio() -> None:
+def test_scores_of_0_have_no_ratio():
     """Positives at score 0 only: there is no proportion to lean on, and no division by 0."""
     done = refit(one_cell(0.0, 200.0, 20.0), SIR, ENOUGH)
 
@@ -107,7 +107,7 @@ def test_scores_of_0_have_no_ratio() -> None:
     assert done.atlas.at("a", 0.0) == pytest.approx((20 + 5 * target) / 205)
 
 
-def test_the_same_window_in_any_order_gives_the_same_bytes() -> None:
+def test_the_same_window_in_any_order_gives_the_same_bytes():
     hours = [window(a=(400, 40), b=(30 * i, i)) for i in range(1, 6)]
 
     forward = refit(BinsTable.merge(hours), SIR, ENOUGH)
@@ -117,7 +117,7 @@ def test_the_same_window_in_any_order_gives_the_same_bytes() -> None:
     assert forward.skipped == backward.skipped
 
 
-def test_a_refit_calibrates_its_own_window() -> None:
+def test_a_refit_calibrates_its_own_window():
     """Predicted over actual of the whole window comes out near 1, whatever it was."""
     scores = np.tile(np.linspace(0.05, 0.15, 9000), 2)
     rows = np.repeat([0, 1], 9000)
@@ -131,7 +131,7 @@ def test_a_refit_calibrates_its_own_window() -> None:
         assert bins.total_score / bins.total_positives == pytest.approx(1, abs=0.1)
 
 
-def test_a_refit_of_some_campaigns_leaves_the_others_and_the_target_alone() -> None:
+def test_a_refit_of_some_campaigns_leaves_the_others_and_the_target_alone():
     """A named campaign with too little in the window loses its map; one without any is named."""
     before = refit(window(a=(500, 50), b=(300, 30), c=(400, 80), d=(300, 60)), SIR, ENOUGH).atlas
     later = window(a=(600, 240), b=(20, 2), c=(900, 9), e=(700, 70))
@@ -147,7 +147,7 @@ def test_a_refit_of_some_campaigns_leaves_the_others_and_the_target_alone() -> N
         assert done.atlas.map_of(campaign) == fitted
 
 
-def test_a_refit_of_no_campaign_changes_nothing() -> None:
+def test_a_refit_of_no_campaign_changes_nothing():
     before = refit(window(a=(500, 50)), SIR, ENOUGH).atlas
 
     done = refit_campaigns(before, [], [], SIR, ENOUGH)
@@ -157,7 +157,7 @@ def test_a_refit_of_no_campaign_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CALIBRATORS))
-def test_blocks_of_a_window_give_the_atlas_of_the_window(name: str) -> None:
+def test_blocks_of_a_window_give_the_atlas_of_the_window(name):
     """The worker refits shard after shard; nobody can tell from the maps."""
     table = window(f=(500, 50), a=(300, 20), c=(40, 4), e=(900, 9), b=(200, 30), d=(150, 15))
     blocks = [table.select(["f", "b", "c"]), BinsTable.empty(), table.select(["a", "e", "d"])]
@@ -175,7 +175,7 @@ def test_blocks_of_a_window_give_the_atlas_of_the_window(name: str) -> None:
     assert found.skipped == whole.skipped == {"c": "few_samples", "e": "few_positives"}
 
 
-def test_named_campaigns_are_found_in_whichever_block_they_are() -> None:
+def test_named_campaigns_are_found_in_whichever_block_they_are():
     table = window(a=(300, 30), b=(300, 20), c=(300, 15))
     in_force = refit(table, SIR, ENOUGH).atlas
     blocks = [table.select(["b"]), table.select(["a", "c"])]

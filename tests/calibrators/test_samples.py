@@ -1,7 +1,6 @@
 """What calibrators and bins accept, and how they say what is wrong."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,21 +20,21 @@ from calibrators.samples import as_vector, check_samples, check_unit_interval
         np.array([0, 9, 1, 9.0])[::2],
     ],
 )
-def test_any_numbers_become_float64(values: Any) -> None:
+def test_any_numbers_become_float64(values):
     checked = check_unit_interval("scores", values)
 
     assert checked.tolist() == [0.0, 1.0]
     assert checked.dtype == np.float64
 
 
-def test_no_samples_are_accepted() -> None:
+def test_no_samples_are_accepted():
     samples = check_samples([], [])
 
     assert [len(c) for c in (samples.scores, samples.outcomes, samples.weights)] == [0, 0, 0]
     assert as_vector("scores", np.array([], dtype=str)).dtype == np.float64
 
 
-def test_the_weight_of_a_sample_is_1_unless_given() -> None:
+def test_the_weight_of_a_sample_is_1_unless_given():
     assert check_samples([0.5, 0.5], [0, 1]).weights.tolist() == [1.0, 1.0]
     assert check_samples([0.5, 0.5], [0, 1], [2, 0]).weights.tolist() == [2.0, 0.0]
 
@@ -61,8 +60,6 @@ def test_the_weight_of_a_sample_is_1_unless_given() -> None:
         (np.array(["2020-01-01"], "M8[D]"), [0], None, "scores must be numbers"),
     ],
 )
-def test_anything_else_is_refused_by_name(
-    scores: Any, outcomes: Any, weights: Any, rule: str
-) -> None:
+def test_anything_else_is_refused_by_name(scores, outcomes, weights, rule):
     with pytest.raises(ValueError, match=rule):
         check_samples(scores, outcomes, weights)

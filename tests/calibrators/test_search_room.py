@@ -22,7 +22,7 @@ def look_up(blocks: MapBlocks, row: int, score: float) -> set[float]:
     return set(found.tolist())
 
 
-def test_rows_count_the_knots_that_their_scores_have_passed() -> None:
+def test_rows_count_the_knots_that_their_scores_have_passed():
     """A knot is passed by a score that equals it."""
     room = SearchBuffers(2)
     room.knots[:] = np.arange(GROUP)
@@ -31,7 +31,7 @@ def test_rows_count_the_knots_that_their_scores_have_passed() -> None:
     assert room.passed(scores.repeat(GROUP)).tolist() == [1, 5]
 
 
-def test_a_search_in_the_midst_of_another_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_in_the_midst_of_another_leaves_it_alone(monkeypatch):
     """As two threads do it; only one of both rooms is kept."""
     blocks = halves_and_quarters()
     passed = SearchBuffers.passed
@@ -49,7 +49,7 @@ def test_a_search_in_the_midst_of_another_leaves_it_alone(monkeypatch: pytest.Mo
     assert len(spare_buffers(N)) == 1
 
 
-def test_a_search_that_fails_leaves_the_next_one_right() -> None:
+def test_a_search_that_fails_leaves_the_next_one_right():
     """A row beyond the last one is an error, whichever room there is."""
     blocks = halves_and_quarters()
     assert look_up(blocks, 0, 1.0) == {0.5}
@@ -60,7 +60,7 @@ def test_a_search_that_fails_leaves_the_next_one_right() -> None:
     assert look_up(blocks, 1, 1.0) == {0.25}
 
 
-def test_what_was_found_is_not_written_to_again() -> None:
+def test_what_was_found_is_not_written_to_again():
     blocks = halves_and_quarters()
     first = blocks.look_up(np.zeros(N, np.int64), np.ones(N))
 

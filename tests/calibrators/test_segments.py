@@ -8,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators.maps.calibration_map import segment_slopes
-from tests.calibrators.strategies import Floats, knots, scores
+from tests.calibrators.strategies import knots, scores
 
 
 @given(knots(), st.data())
-def test_a_slope_reaches_its_next_value_and_never_passes_it(
-    at: Floats, data: st.DataObject
-) -> None:
+def test_a_slope_reaches_its_next_value_and_never_passes_it(at, data):
     values = np.array(data.draw(st.lists(scores, min_size=len(at), max_size=len(at)))) + 0.0
 
     slopes = segment_slopes(at, values)
@@ -31,7 +29,7 @@ def test_a_slope_reaches_its_next_value_and_never_passes_it(
 
 
 @pytest.mark.parametrize("first", [6e-17, 0.00123, 1 / 3, 0.1])
-def test_the_seam_between_two_maps_has_no_slope(first: float) -> None:
+def test_the_seam_between_two_maps_has_no_slope(first):
     """The knots fall back from 1 to 0 there; looking for a slope used to go on for ever."""
     slopes = segment_slopes(np.array([0.0, 1.0, 0.0, 1.0]), np.array([0.0, 0.75, first, 0.5]))
 
@@ -39,7 +37,7 @@ def test_the_seam_between_two_maps_has_no_slope(first: float) -> None:
     assert slopes[[0, 2]].tolist() == pytest.approx([0.75, 0.5 - first])
 
 
-def test_a_step_over_denormal_knots_has_the_largest_slope() -> None:
+def test_a_step_over_denormal_knots_has_the_largest_slope():
     slopes = segment_slopes(np.array([0.0, 5e-324, 1.0]), np.array([0.0, 1.0, 0.0]))
 
     assert slopes.tolist() == [np.finfo(float).max, -1.0, 0.0]

@@ -30,9 +30,7 @@ def columns_of(sets: list[Floats], maps: int, seed: int = 0) -> MapColumns:
 
 
 @given(maps_of_sets(), st.lists(scores, min_size=1, max_size=8), st.booleans())
-def test_each_score_is_looked_up_as_by_its_map_alone(
-    maps: list[CalibrationMap], others: list[float], singles: bool
-) -> None:
+def test_each_score_is_looked_up_as_by_its_map_alone(maps, others, singles):
     """On the knots, beside them and between; as few, as a small batch and as a large one."""
     shared = maps_by_row(MapColumns.of_maps(maps))
     around = scores_around(np.concatenate([each.knots for each in maps]), np.array(others))
@@ -57,7 +55,7 @@ def test_each_score_is_looked_up_as_by_its_map_alone(
 
 
 @given(maps_of_sets())
-def test_maps_come_back_as_they_were(maps: list[CalibrationMap]) -> None:
+def test_maps_come_back_as_they_were(maps):
     given = MapColumns.of_maps(maps)
     shared = maps_by_row(given)
 
@@ -70,7 +68,7 @@ def test_maps_come_back_as_they_were(maps: list[CalibrationMap]) -> None:
 
 
 @given(st.lists(scores, min_size=1, max_size=30))
-def test_slots_never_fall_as_scores_rise(some: list[float]) -> None:
+def test_slots_never_fall_as_scores_rise(some):
     ascending = np.sort(np.array(some) + 0.0)
 
     found = slots_of(ascending)
@@ -84,7 +82,7 @@ def spline_knots(first: float = -8.0) -> Floats:
     return np.concatenate(([0.0], 1 / (1 + np.exp(-np.linspace(first, 17.5, 50))), [1.0]))
 
 
-def test_maps_share_where_two_have_the_same_knots_on_average() -> None:
+def test_maps_share_where_two_have_the_same_knots_on_average():
     three = [spline_knots(-8.0), spline_knots(-7.0), spline_knots(-6.0)]
 
     assert isinstance(maps_by_row(columns_of(three, 6)), SharedKnots)
@@ -93,7 +91,7 @@ def test_maps_share_where_two_have_the_same_knots_on_average() -> None:
 
 
 @pytest.mark.parametrize(("sets", "shared"), [(MOST_SETS, True), (MOST_SETS + 1, False)])
-def test_no_more_sets_share_than_there_are_tables_for(sets: int, shared: bool) -> None:
+def test_no_more_sets_share_than_there_are_tables_for(sets, shared):
     """Piece by piece of the maps, so that a set may return in another piece."""
     knots = [np.array([0.0, (1 + number) / 1000, 1.0]) for number in range(sets)]
     maps = columns_of(knots, 40 * sets)
@@ -108,7 +106,7 @@ def test_no_more_sets_share_than_there_are_tables_for(sets: int, shared: bool) -
 
 @pytest.mark.parametrize("crowd", [MOST_OF_A_SLOT, MOST_OF_A_SLOT + 1, 40])
 @pytest.mark.parametrize("moved", [0, 1, 3, 20])
-def test_maps_with_crowded_knots_leave_the_others_their_set(crowd: int, moved: int) -> None:
+def test_maps_with_crowded_knots_leave_the_others_their_set(crowd, moved):
     """Knots in one slot, as of maps that the guard has moved into bounds with knots of their own:
     of none of 20 maps, of some, and of all."""
     usual, inside = spline_knots(), 0.51 + np.arange(crowd) * 1e-6
@@ -135,7 +133,7 @@ def test_maps_with_crowded_knots_leave_the_others_their_set(crowd: int, moved: i
     assert read.columns().knots.tobytes() == found.columns().knots.tobytes()
 
 
-def test_a_row_beyond_the_last_is_an_error() -> None:
+def test_a_row_beyond_the_last_is_an_error():
     shared = maps_by_row(columns_of([spline_knots()], 4))
 
     for count in (1, LARGE):
@@ -143,7 +141,7 @@ def test_a_row_beyond_the_last_is_an_error() -> None:
             shared.look_up(np.full(count, 4), np.ones(count))
 
 
-def test_a_map_takes_less_than_half_of_what_it_takes_alone() -> None:
+def test_a_map_takes_less_than_half_of_what_it_takes_alone():
     """Values and slopes, and no knots."""
     maps = columns_of([spline_knots()], 1000)
 
@@ -153,7 +151,7 @@ def test_a_map_takes_less_than_half_of_what_it_takes_alone() -> None:
 
 
 @pytest.mark.parametrize("place", [0, 70, 139])
-def test_a_bad_value_is_refused_wherever_it_stands(place: int) -> None:
+def test_a_bad_value_is_refused_wherever_it_stands(place):
     maps = columns_of([spline_knots()], 140)
     maps.values[place * 52 + 7] = 1.5
 
@@ -161,7 +159,7 @@ def test_a_bad_value_is_refused_wherever_it_stands(place: int) -> None:
         maps_by_row(maps)
 
 
-def test_the_work_is_paused_between_pieces() -> None:
+def test_the_work_is_paused_between_pieces():
     pauses = []
 
     maps_by_row(columns_of([spline_knots()], 200), lambda: pauses.append(1))

@@ -1,7 +1,6 @@
 """SmoothedIsotonic: worked examples, invariances, hard inputs, settings."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ every_setting = st.builds(
 )
 
 
-def test_the_worked_example_with_fewer_samples_than_a_bin() -> None:
+def test_the_worked_example_with_fewer_samples_than_a_bin():
     """x = (.1, .2, .3), y = (0, 1, 0), n = 1000: one bin, f(.05, .1, .3) = (.083, .167, .5)."""
     fitted = SmoothedIsotonic(1000).fit([0.1, 0.2, 0.3], [0, 1, 0])
 
@@ -35,9 +34,7 @@ def test_the_worked_example_with_fewer_samples_than_a_bin() -> None:
 
 @pytest.mark.parametrize("anchor", ANCHORS)
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_the_worked_example_of_a_constant_score_with_its_own_rate(
-    anchor: Anchor, size: int
-) -> None:
+def test_the_worked_example_of_a_constant_score_with_its_own_rate(anchor, size):
     """x = .1 everywhere, rate .1: f(x) = x."""
     fitted = SmoothedIsotonic(size, anchor).fit([0.1] * 5000, [1, *[0] * 9] * 500)
 
@@ -45,7 +42,7 @@ def test_the_worked_example_of_a_constant_score_with_its_own_rate(
 
 
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
-def test_all_0_and_all_1(outcome: float) -> None:
+def test_all_0_and_all_1(outcome):
     scores = np.linspace(0.01, 0.99, 5000)
 
     fitted = SmoothedIsotonic(100).fit(scores, np.full(5000, outcome))
@@ -54,7 +51,7 @@ def test_all_0_and_all_1(outcome: float) -> None:
     assert fitted.at(0.5) == outcome
 
 
-def test_no_remainder_is_dropped() -> None:
+def test_no_remainder_is_dropped():
     """N = 10,900, n = 1,000: as printed, Algorithm 1 ignores the 900 largest scores."""
     scores = np.linspace(0, 1, 10_900)
     outcomes = (np.arange(10_900) >= 10_000).astype(float)
@@ -65,7 +62,7 @@ def test_no_remainder_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_row_order_does_not_change_a_bit(seed: int) -> None:
+def test_row_order_does_not_change_a_bit(seed):
     rng = np.random.default_rng(seed)
     drawn = draw(rng, 200)
     rows = rng.permutation(len(drawn.scores))
@@ -79,7 +76,7 @@ def test_row_order_does_not_change_a_bit(seed: int) -> None:
 
 @pytest.mark.parametrize("anchor", ANCHORS)
 @pytest.mark.parametrize("seed", range(15))
-def test_a_whole_weight_equals_that_many_samples(seed: int, anchor: Anchor) -> None:
+def test_a_whole_weight_equals_that_many_samples(seed, anchor):
     """Raw and by bins; 0 times is leaving the sample out."""
     rng = np.random.default_rng(seed)
     drawn = draw(rng, 200)
@@ -101,9 +98,7 @@ def test_a_whole_weight_equals_that_many_samples(seed: int, anchor: Anchor) -> N
 
 
 @given(every_setting, st.lists(strategies.samples, max_size=15))
-def test_any_samples_give_a_monotone_map(
-    calibrator: SmoothedIsotonic, samples: list[tuple[float, float, float]]
-) -> None:
+def test_any_samples_give_a_monotone_map(calibrator, samples):
     """Denormal scores, scores one ulp apart, tiny and huge weights; raw, by bins, with a prior."""
     samples = [(x, y, min(w, 100.0)) for x, y, w in samples]
     samples.append((0.3, 0.5, 1.0))
@@ -124,7 +119,7 @@ def test_any_samples_give_a_monotone_map(
         assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
-def test_bins_lose_little_against_raw_samples() -> None:
+def test_bins_lose_little_against_raw_samples():
     """The grid is fine enough for a whole campaign: within 1 % of the raw fit."""
     rng = np.random.default_rng(11)
     scores = rng.beta(1, 30, 50_000)
@@ -139,7 +134,7 @@ def test_bins_lose_little_against_raw_samples() -> None:
 
 
 @pytest.mark.parametrize("tails", TAILS)
-def test_bins_of_a_window_need_not_be_in_one_piece(tails: Tails) -> None:
+def test_bins_of_a_window_need_not_be_in_one_piece(tails):
     rng = np.random.default_rng(12)
     parts = [Bins.from_samples(rng.random(50), rng.integers(0, 2, 50)) for _ in range(24)]
     calibrator = SmoothedIsotonic(50, tails=tails)
@@ -149,7 +144,7 @@ def test_bins_of_a_window_need_not_be_in_one_piece(tails: Tails) -> None:
     assert merged == calibrator.fit_bins(Bins.merge(parts[::-1]))
 
 
-def test_equal_pieces_of_one_cell_are_one_pool() -> None:
+def test_equal_pieces_of_one_cell_are_one_pool():
     """70,000 equal scores are cut into 700 bins of equal rate: one anchor, one ratio."""
     bins = Bins.from_samples([0.1, 0.3], [0.013, 0.17], [70_000, 33_333])
 
@@ -159,7 +154,7 @@ def test_equal_pieces_of_one_cell_are_one_pool() -> None:
     assert len(fitted.knots) <= 7
 
 
-def test_a_prior_lifts_bins_off_0_by_the_published_formula() -> None:
+def test_a_prior_lifts_bins_off_0_by_the_published_formula():
     """(positives + k p(mean score)) / (count + k), here (0 + 5 x .08) / (100 + 5)."""
     bins = Bins.from_samples([0.04] * 100, [0] * 100)
     calibrator = SmoothedIsotonic(1000)
@@ -170,14 +165,14 @@ def test_a_prior_lifts_bins_off_0_by_the_published_formula() -> None:
     )
 
 
-def test_a_prior_of_no_strength_changes_nothing() -> None:
+def test_a_prior_of_no_strength_changes_nothing():
     bins = Bins.from_samples([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1])
     calibrator = SmoothedIsotonic(1, prior_strength=0)
 
     assert calibrator.fit_bins(bins, CalibrationMap.identity()) == calibrator.fit_bins(bins)
 
 
-def test_clicks_without_impressions_are_nothing_to_fit_from() -> None:
+def test_clicks_without_impressions_are_nothing_to_fit_from():
     columns = np.array([[0.5], [0.0], [1.0]])
     clicks = BinsTable.from_columns(["a"], np.array([0]), *columns).total()
 
@@ -200,6 +195,6 @@ def test_clicks_without_impressions_are_nothing_to_fit_from() -> None:
         ({"tails": "none"}, "tails = 'none': must be one of proportional, clip, unit, extend"),
     ],
 )
-def test_bad_settings_are_refused_by_name(setting: dict[str, Any], rule: str) -> None:
+def test_bad_settings_are_refused_by_name(setting, rule):
     with pytest.raises(ValueError, match=rule):
         SmoothedIsotonic(**setting)

@@ -55,7 +55,7 @@ def cells_of(drawn: Drawn) -> list[sir_oracle.Cell]:
 
 @pytest.mark.parametrize(("anchor", "tails"), SETTINGS)
 @pytest.mark.parametrize("seed", range(4))
-def test_raw_samples_give_the_literal_algorithm(anchor: Anchor, tails: Tails, seed: int) -> None:
+def test_raw_samples_give_the_literal_algorithm(anchor, tails, seed):
     """2,880 cases: ties, constant scores, all 0, all 1, N < n, N = 1, weights of every kind."""
     rng = np.random.default_rng([seed, *map(ord, anchor + tails)])
     for _ in range(90):
@@ -71,9 +71,7 @@ def test_raw_samples_give_the_literal_algorithm(anchor: Anchor, tails: Tails, se
 
 @pytest.mark.parametrize(("anchor", "tails"), SETTINGS)
 @pytest.mark.parametrize("ratio", PRIORS)
-def test_bins_give_the_literal_algorithm_on_cells_split_at_exactly_n(
-    anchor: Anchor, tails: Tails, ratio: Fraction | None
-) -> None:
+def test_bins_give_the_literal_algorithm_on_cells_split_at_exactly_n(anchor, tails, ratio):
     """1,440 cases, with and without a prior of several strengths."""
     rng = np.random.default_rng([7, *map(ord, anchor + tails), PRIORS.index(ratio)])
     for _ in range(60):

@@ -34,7 +34,7 @@ def dense_hours(hours: int, campaigns: int) -> dict[int, BinsTable]:
 
 
 @given(st.dictionaries(st.integers(0, 6), EVENTS, max_size=4), SPANS)
-def test_the_sums_of_a_block_are_those_of_each_span(hours: dict, drawn: list) -> None:
+def test_the_sums_of_a_block_are_those_of_each_span(hours, drawn):
     block = {hour: table_of(events) for hour, events in hours.items()}
     spans = ranges(drawn)
 
@@ -43,7 +43,7 @@ def test_the_sums_of_a_block_are_those_of_each_span(hours: dict, drawn: list) ->
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.data())
-def test_choices_of_packed_tables_are_those_of_a_dictionary(hours: list, data: st.DataObject):
+def test_choices_of_packed_tables_are_those_of_a_dictionary(hours, data):
     """In any order, whatever they share, and with what is taken away again."""
     tables = [table for table in map(table_of, hours) if table.campaigns] or [BinsTable.empty()]
     names = sorted({name for table in tables for name in table.campaigns})
@@ -59,7 +59,7 @@ def test_choices_of_packed_tables_are_those_of_a_dictionary(hours: list, data: s
 
 
 @pytest.mark.slow
-def test_sums_of_dense_tables_come_in_blocks_and_are_those_of_each_span() -> None:
+def test_sums_of_dense_tables_come_in_blocks_and_are_those_of_each_span():
     tables = dense_hours(4, 300)
     spans = [range(1, 4), range(3), range(7, 9)]
 
@@ -72,14 +72,14 @@ def test_sums_of_dense_tables_come_in_blocks_and_are_those_of_each_span() -> Non
         assert BinsTable.merge(found) == expected
 
 
-def test_sparse_tables_are_not_summed_in_place() -> None:
+def test_sparse_tables_are_not_summed_in_place():
     tables = {hour: table_of([(hour, 0.5, 1.0, 1.0)]).packed for hour in range(3)}
 
     assert sums_of_packed(tables, [range(3)]) is None
 
 
 @pytest.mark.parametrize("spans", [[range(1, 4)], [range(1, 4), range(3)]])
-def test_a_history_sums_block_by_block(spans: list[range]) -> None:
+def test_a_history_sums_block_by_block(spans):
     blocks = [
         {hour: table_of([(row, 0.1, hour + 1.0, 0.5)]) for hour in range(first, 4)}
         for row, first in ((3, 0), (7, 2))

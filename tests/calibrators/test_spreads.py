@@ -18,8 +18,8 @@ inside = st.floats(1e-6, 1 - 1e-6)
 
 @given(unit, st.floats(0, 4), inside, inside)
 def test_quantiles_rise_with_the_level_around_the_probability(
-    probability: float, deviation: float, first: float, second: float
-) -> None:
+    probability, deviation, first, second
+):
     p, sd = np.array([probability]), np.array([deviation])
     low, high = quantiles_of(p, sd, sorted((first, second)))[:, 0]
     assert [low] == quantiles_of(p, sd, [min(first, second)])[0]
@@ -30,7 +30,7 @@ def test_quantiles_rise_with_the_level_around_the_probability(
 
 
 @given(st.lists(st.floats(1e-3, 4), min_size=PLACES, max_size=PLACES), unit)
-def test_spreads_lie_between_those_of_their_places(deviations: list[float], score: float) -> None:
+def test_spreads_lie_between_those_of_their_places(deviations, score):
     spreads = Spreads.of(-6.0, -1.0, np.array([[0.5] * PLACES, deviations]))
     found = spreads.at(np.array([1]), np.array([score]))[0]
     assert 0.98 * min(deviations) <= found <= 1.02 * max(deviations)
@@ -39,7 +39,7 @@ def test_spreads_lie_between_those_of_their_places(deviations: list[float], scor
 
 
 @pytest.mark.parametrize("ends", [(-1.0, -6.0), (float("nan"), 0.0), (-99.0, 0.0)])
-def test_spreads_of_bad_bytes_are_refused(ends: tuple[float, float]) -> None:
+def test_spreads_of_bad_bytes_are_refused(ends):
     data = Spreads.of(-6.0, -1.0, np.ones((1, PLACES))).to_bytes()
     with pytest.raises(ValueError, match="spreads: from"):
         Spreads.from_bytes(np.array(ends).tobytes() + data[16:], 1)
@@ -47,7 +47,7 @@ def test_spreads_of_bad_bytes_are_refused(ends: tuple[float, float]) -> None:
         Spreads.from_bytes(data, 2)
 
 
-def test_an_atlas_keeps_its_spreads() -> None:
+def test_an_atlas_keeps_its_spreads():
     """In its bytes, with other maps of campaigns, and by name in another atlas."""
     atlas = Pooled().refit(history(drawn_hours([0.2, -0.3], [300, 30], seed=1))).atlas
     assert atlas.spreads is not None
@@ -74,7 +74,7 @@ def counted(distortions: Distortions, seeds: int, hours: int) -> dict[str, dict[
 
 
 @pytest.mark.slow
-def test_most_true_probabilities_are_inside() -> None:
+def test_most_true_probabilities_are_inside():
     """Of campaigns known and new, on platforms that drift a little: eight of ten, not nine."""
     found = counted(Distortions(level=0.3, slope=0.1, drift=0.05, walk=0.01), seeds=3, hours=6)
     assert 0.75 <= found[ALL]["coverage"] <= 0.95

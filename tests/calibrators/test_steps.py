@@ -16,9 +16,7 @@ def distinct_scores(drawn: Floats, outer: tuple[bool, bool]) -> Floats:
 
 
 @given(knots(), st.tuples(st.booleans(), st.booleans()), st.data())
-def test_a_step_map_is_exact_at_every_float(
-    drawn: Floats, outer: tuple[bool, bool], data: st.DataObject
-) -> None:
+def test_a_step_map_is_exact_at_every_float(drawn, outer, data):
     scores = distinct_scores(drawn, outer)
     if not len(scores):
         return
@@ -36,7 +34,7 @@ def test_a_step_map_is_exact_at_every_float(
 
 
 @given(knots())
-def test_a_border_lies_halfway_and_below_the_next_score(scores: Floats) -> None:
+def test_a_border_lies_halfway_and_below_the_next_score(scores):
     borders = borders_between(scores)
 
     assert (scores[:-1] <= borders).all()
@@ -46,7 +44,7 @@ def test_a_border_lies_halfway_and_below_the_next_score(scores: Floats) -> None:
     assert np.allclose(borders[wide], halfway[wide], rtol=1e-12, atol=0)
 
 
-def test_neighbouring_floats_can_have_different_values() -> None:
+def test_neighbouring_floats_can_have_different_values():
     low = 0.3
     high = math.nextafter(low, 1.0)
 
@@ -55,7 +53,7 @@ def test_neighbouring_floats_can_have_different_values() -> None:
     assert calibration_map([0.0, low, high, 1.0]).tolist() == [0.9, 0.9, 0.2, 0.2]
 
 
-def test_steps_of_one_value_are_one_step() -> None:
+def test_steps_of_one_value_are_one_step():
     calibration_map = step_map(np.array([0.2, 0.4, 0.6]), np.array([0.1, 0.1, 0.5, 0.5]))
 
     expected = [0.0, 0.4, math.nextafter(0.4, 1.0), 1.0]
@@ -63,7 +61,7 @@ def test_steps_of_one_value_are_one_step() -> None:
     assert calibration_map.values.tolist() == [0.1, 0.1, 0.5, 0.5]
 
 
-def test_a_single_step_is_a_constant() -> None:
+def test_a_single_step_is_a_constant():
     calibration_map = step_map(np.empty(0), np.array([0.7]))
 
     assert calibration_map([0.0, 0.5, 1.0]).tolist() == [0.7, 0.7, 0.7]

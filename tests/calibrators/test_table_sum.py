@@ -44,7 +44,7 @@ def held(table: BinsTable) -> dict[tuple[str, int], tuple[int, ...]]:
 
 
 @given(st.lists(EVENTS, max_size=5))
-def test_the_sum_of_tables_is_that_of_a_dictionary(hours: list[list]) -> None:
+def test_the_sum_of_tables_is_that_of_a_dictionary(hours):
     tables = [table_of(events) for events in hours]
     stored = [PackedTable.from_bytes(table.to_bytes()) for table in tables]
 
@@ -56,9 +56,7 @@ def test_the_sum_of_tables_is_that_of_a_dictionary(hours: list[list]) -> None:
 
 
 @given(st.lists(EVENTS, max_size=5), st.sampled_from([1, 2, 7, 150]))
-def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(
-    hours: list[list], span: int
-) -> None:
+def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(hours, span):
     tables = [table_of(events) for events in hours]
 
     with patch.object(packed_table, "_SPAN", span):
@@ -66,7 +64,7 @@ def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4))
-def test_sums_in_place_are_those_of_a_dictionary(hours: list[list]) -> None:
+def test_sums_in_place_are_those_of_a_dictionary(hours):
     """Over more campaigns than are in hand at once."""
     tables = [table for table in map(table_of, hours) if table.campaigns] or [BinsTable.empty()]
     names = sorted({name for table in tables for name in table.campaigns})
@@ -77,7 +75,7 @@ def test_sums_in_place_are_those_of_a_dictionary(hours: list[list]) -> None:
     assert held(BinsTable(tuple(names), offsets, cells, sums)) == sums_of(tables)
 
 
-def test_dense_hours_add_to_the_table_of_all_their_events() -> None:
+def test_dense_hours_add_to_the_table_of_all_their_events():
     """As many events to a cell as make a sum in place the cheaper one."""
     rng = np.random.default_rng(3)
     names = [f"{row:03}" for row in range(70)]
@@ -94,7 +92,7 @@ def test_dense_hours_add_to_the_table_of_all_their_events() -> None:
     assert BinsTable.merge(hours) == part(slice(None))
 
 
-def test_many_campaigns_come_in_blocks_and_are_the_sum() -> None:
+def test_many_campaigns_come_in_blocks_and_are_the_sum():
     rng = np.random.default_rng(5)
     names = [f"{row:04}" for row in range(1100)]
     rows = np.repeat(np.arange(1100), 900)
@@ -109,7 +107,7 @@ def test_many_campaigns_come_in_blocks_and_are_the_sum() -> None:
 
 
 @given(st.lists(EVENTS, max_size=4))
-def test_few_events_come_in_one_block(hours: list[list]) -> None:
+def test_few_events_come_in_one_block(hours):
     tables = [table_of(events) for events in hours]
 
     (block,) = BinsTable.merge_in_blocks([table.packed for table in tables])
@@ -117,7 +115,7 @@ def test_few_events_come_in_one_block(hours: list[list]) -> None:
     assert block == BinsTable.merge(tables)
 
 
-def test_a_sum_that_would_wrap_around_is_refused() -> None:
+def test_a_sum_that_would_wrap_around_is_refused():
     """Also where the tables are dense."""
     full = BinsTable.from_columns(
         ["a"], np.zeros(1, int), np.ones(1) / 2, np.ones(1) * 9.1e9, [0.0]
@@ -131,7 +129,7 @@ def test_a_sum_that_would_wrap_around_is_refused() -> None:
 
 
 @given(EVENTS, st.integers(1, 20))
-def test_slices_are_the_table(events: list, cells: int) -> None:
+def test_slices_are_the_table(events, cells):
     table = table_of(events)
 
     parts = list(table.slices(cells))
@@ -144,7 +142,7 @@ def test_slices_are_the_table(events: list, cells: int) -> None:
 
 
 @given(EVENTS, st.sets(st.integers(0, 150)))
-def test_chosen_campaigns_keep_their_bins(events: list, rows: set[int]) -> None:
+def test_chosen_campaigns_keep_their_bins(events, rows):
     table = table_of(events)
     names = {f"{row:03}" for row in rows}
 
@@ -153,7 +151,7 @@ def test_chosen_campaigns_keep_their_bins(events: list, rows: set[int]) -> None:
     assert dict(chosen) == {name: bins for name, bins in table if name in names}
 
 
-def test_what_is_packed_is_read_without_a_copy() -> None:
+def test_what_is_packed_is_read_without_a_copy():
     """Thousands of tables are read for one refit."""
     data = table_of([(1, 0.5, 1.0, 1.0)]).to_bytes()
 

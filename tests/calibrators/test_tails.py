@@ -30,26 +30,26 @@ def served(
         ("extend", 0.05, 0.4),
     ],
 )
-def test_each_kind_half_way_beyond_the_anchors(tails: Tails, below: float, above: float) -> None:
+def test_each_kind_half_way_beyond_the_anchors(tails, below, above):
     assert served([0.2, 0.6], [0.1, 0.3], tails, [0.1, 0.4, 0.8]) == pytest.approx(
         [below, 0.2, above]
     )
 
 
-def test_extend_goes_on_along_the_outermost_segments() -> None:
+def test_extend_goes_on_along_the_outermost_segments():
     assert served([0.4, 0.6], [0.1, 0.5], "extend", [0.0, 0.35, 0.375, 0.8, 0.85, 1.0]) == (
         pytest.approx([0.0, 0.0, 0.05, 0.9, 1.0, 1.0])
     )
 
 
-def test_proportional_keeps_the_ratio_and_stops_at_1() -> None:
+def test_proportional_keeps_the_ratio_and_stops_at_1():
     assert served([0.1, 0.25], [0.2, 0.75], "proportional", [0.0, 0.01, 1 / 3, 0.4, 1.0]) == (
         pytest.approx([0.0, 0.02, 1.0, 1.0, 1.0])
     )
 
 
 @pytest.mark.parametrize("tails", ALL)
-def test_one_anchor(tails: Tails) -> None:
+def test_one_anchor(tails):
     """Half the score for "extend" too, which has no segment to extend."""
     expected = {"clip": [0.2, 0.2, 0.2], "unit": [0.1, 0.2, 0.6]}
 
@@ -59,7 +59,7 @@ def test_one_anchor(tails: Tails) -> None:
 
 
 @pytest.mark.parametrize("tails", ALL)
-def test_one_anchor_at_0_or_at_1(tails: Tails) -> None:
+def test_one_anchor_at_0_or_at_1(tails):
     """At 0 there is no proportion: the map is constant."""
     at_0 = {"unit": [0.3, 0.65, 1.0]}
     at_1 = {"clip": [0.3, 0.3, 0.3]}
@@ -70,7 +70,7 @@ def test_one_anchor_at_0_or_at_1(tails: Tails) -> None:
     )
 
 
-def test_the_low_end_of_a_proportional_tail_is_exactly_0() -> None:
+def test_the_low_end_of_a_proportional_tail_is_exactly_0():
     rng = np.random.default_rng(1)
     for anchor, value in rng.random((300, 2)):
         assert served([anchor], [value], "proportional", [0.0]) == [0.0]
@@ -85,9 +85,7 @@ def test_the_low_end_of_a_proportional_tail_is_exactly_0() -> None:
         ([5e-324, 1e-323], [0.1, 0.9], "extend"),
     ],
 )
-def test_a_tail_too_steep_for_floats_is_a_step(
-    anchors: list[float], values: list[float], tails: Tails
-) -> None:
+def test_a_tail_too_steep_for_floats_is_a_step(anchors, values, tails):
     """The next float above the last anchor is already cut to 1."""
     after = math.nextafter(anchors[-1], 1)
 
@@ -95,9 +93,7 @@ def test_a_tail_too_steep_for_floats_is_a_step(
 
 
 @given(st.sets(scores, min_size=1, max_size=6), st.data(), st.sampled_from(ALL))
-def test_any_anchors_are_met_and_the_order_is_kept(
-    anchors: set[float], data: st.DataObject, tails: Tails
-) -> None:
+def test_any_anchors_are_met_and_the_order_is_kept(anchors, data, tails):
     at = np.unique(np.array(list(anchors)) + 0.0)
     drawn = data.draw(st.lists(scores, min_size=len(at), max_size=len(at)))
     values = np.sort(drawn) + 0.0

@@ -1,7 +1,5 @@
 """A tally puts equal scores together; order and ties cannot matter any more."""
 
-from random import Random
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ def columns(tally: WeightedSamples) -> list[list[float]]:
     return [tally.scores.tolist(), tally.weights.tolist(), tally.positives.tolist()]
 
 
-def test_equal_scores_are_put_together_and_empty_ones_left_out() -> None:
+def test_equal_scores_are_put_together_and_empty_ones_left_out():
     tally = WeightedSamples.from_samples(
         [0.4, 0.1, -0.0, 0.4, 0.2], [1, 0.5, 1, 0, 1], [1, 2, 3, 4, 0]
     )
@@ -26,9 +24,7 @@ def test_equal_scores_are_put_together_and_empty_ones_left_out() -> None:
 
 
 @given(st.lists(strategies.samples, min_size=1, max_size=20), st.randoms(use_true_random=False))
-def test_the_order_of_samples_does_not_change_a_bit(
-    samples: list[tuple[float, float, float]], random: Random
-) -> None:
+def test_the_order_of_samples_does_not_change_a_bit(samples, random):
     """Not even in the last digit of a float sum."""
     samples.append((0.5, 0.3, 1.0))
     shuffled = random.sample(samples, len(samples))
@@ -39,7 +35,7 @@ def test_the_order_of_samples_does_not_change_a_bit(
 
 
 @given(st.lists(st.tuples(st.sampled_from([-0.0, 0.0, 0.1, 0.4, 1.0]), st.booleans()), min_size=1))
-def test_counted_samples_add_up_as_a_dictionary_has_them(samples: list[tuple[float, bool]]) -> None:
+def test_counted_samples_add_up_as_a_dictionary_has_them(samples):
     """Outcomes of 0 and 1 with weights of 1 go a shorter way, to the same sums."""
     counts: dict[float, list[float]] = {score: [0.0, 0.0] for score, _ in samples}
     for score, positive in samples:
@@ -57,7 +53,7 @@ def test_counted_samples_add_up_as_a_dictionary_has_them(samples: list[tuple[flo
 
 
 @given(st.lists(strategies.samples, max_size=20))
-def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, float]]) -> None:
+def test_a_tally_of_bins_ascends_strictly(samples):
     samples.append((0.5, 0.3, 1.0))
 
     tally = WeightedSamples.from_bins(Bins.from_samples(*np.array(samples).T))
@@ -67,7 +63,7 @@ def test_a_tally_of_bins_ascends_strictly(samples: list[tuple[float, float, floa
 
 
 @pytest.mark.parametrize("weights", [[0.0], [-0.0]])
-def test_nothing_to_fit_from(weights: list[float]) -> None:
+def test_nothing_to_fit_from(weights):
     with pytest.raises(ValueError, match="nothing to fit from"):
         WeightedSamples.from_samples([0.5], [1], weights)
     with pytest.raises(ValueError, match="nothing to fit from"):

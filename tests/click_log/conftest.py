@@ -8,13 +8,13 @@ from app.click_log.log import ClickLog
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
+def root(tmp_path) -> Path:
     """Where the log of the test is kept; not there yet."""
     return tmp_path / "click-log"
 
 
 @pytest.fixture
-def log(root: Path) -> ClickLog:
+def log(root) -> ClickLog:
     """An empty log on this machine."""
     return ClickLog.open(str(root))
 

@@ -1,7 +1,5 @@
 """What is written is read: whole, once, in order."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -24,7 +22,7 @@ def ids(log: ClickLog, first: float, behind: float) -> list[str]:
     return found
 
 
-def test_a_click_is_read_as_it_was_written(log: ClickLog) -> None:
+def test_a_click_is_read_as_it_was_written(log):
     log.write_clicks([click("a", 5.5, features={"device": "web", "price": 2})])
 
     assert contents(read_all(log)) == [
@@ -41,7 +39,7 @@ def test_a_click_is_read_as_it_was_written(log: ClickLog) -> None:
     ]
 
 
-def test_a_log_that_is_not_there_yet_is_empty(log: ClickLog) -> None:
+def test_a_log_that_is_not_there_yet_is_empty(log):
     clicks, known = log.known(TARGET, START, START + 3600.0, START + 7200.0, 3600.0)
 
     assert (len(clicks), clicks.total, len(known)) == (0, 0, 0)
@@ -51,7 +49,7 @@ def test_a_log_that_is_not_there_yet_is_empty(log: ClickLog) -> None:
     assert (log.compact(START), log.expire(START), log.finalise({TARGET: 1.0}, START)) == (0, 0, 0)
 
 
-def test_partitions_are_by_date_and_hour_in_utc(log: ClickLog, root: Path) -> None:
+def test_partitions_are_by_date_and_hour_in_utc(log, root):
     log.write_clicks([click("a", 0.0), click("b", 3600.0)])
     log.write_conversions([conversion("a", 16 * 3600.0)])
 
@@ -62,7 +60,7 @@ def test_partitions_are_by_date_and_hour_in_utc(log: ClickLog, root: Path) -> No
     ]
 
 
-def test_the_same_rows_make_the_same_file(log: ClickLog, root: Path) -> None:
+def test_the_same_rows_make_the_same_file(log, root):
     """In any order: content names a part, so a repeat replaces itself."""
     log.write_clicks([click("a", 1.0), click("b", 1.0)])
     log.write_conversions([conversion("a", 9.0), conversion("a", 3.0)])
@@ -74,7 +72,7 @@ def test_the_same_rows_make_the_same_file(log: ClickLog, root: Path) -> None:
     assert len(before) == 2
 
 
-def test_a_click_closed_twice_counts_once(log: ClickLog) -> None:
+def test_a_click_closed_twice_counts_once(log):
     """Also in another batch, and with a probability of another atlas."""
     log.write_clicks([click("a", 1.0), click("b", 2.0)])
     log.write_clicks([click("b", 2.0, probabilities={TARGET: 0.75}), click("c", 3.0)])
@@ -85,9 +83,7 @@ def test_a_click_closed_twice_counts_once(log: ClickLog) -> None:
 
 
 @pytest.mark.parametrize("seconds", [30.0, 3630.0])
-def test_of_two_campaigns_with_one_click_id_the_earlier_click_counts(
-    log: ClickLog, seconds: float
-) -> None:
+def test_of_two_campaigns_with_one_click_id_the_earlier_click_counts(log, seconds):
     log.write_clicks([click("a", seconds, campaign="hats")])
     log.write_clicks([click("a", 20.0), click("b", seconds)])
     logged = read_all(log)
@@ -99,14 +95,14 @@ def test_of_two_campaigns_with_one_click_id_the_earlier_click_counts(
     assert logged.clicks.campaigns == ("shoes",)
 
 
-def test_reading_order_is_by_time_then_id(log: ClickLog) -> None:
+def test_reading_order_is_by_time_then_id(log):
     log.write_clicks([click("b", 1.0), click("a", 1.0), click("z", 0.0)])
     log.write_clicks([click("ab", 1.0), click("y", 3600.0), click("x", 0.5)])
 
     assert ids(log, START, START + 7200.0) == ["z", "x", "a", "ab", "b", "y"]
 
 
-def test_a_span_begins_at_its_first_second_and_ends_before_its_last(log: ClickLog) -> None:
+def test_a_span_begins_at_its_first_second_and_ends_before_its_last(log):
     log.write_clicks([click(str(seconds), float(seconds)) for seconds in (0, 10, 20, 3700)])
 
     assert ids(log, START + 10.0, START + 20.0) == ["10"]
@@ -114,7 +110,7 @@ def test_a_span_begins_at_its_first_second_and_ends_before_its_last(log: ClickLo
     assert ids(log, START + 5000.0, START + 9000.0) == []
 
 
-def test_only_clicks_with_a_score_for_the_target_are_read(log: ClickLog) -> None:
+def test_only_clicks_with_a_score_for_the_target_are_read(log):
     log.write_clicks([click("a"), click("b", scores={"install": 0.125})])
     log.write_clicks([click("c", 3600.0, scores={"install": 0.5, TARGET: 0.75})])
 
@@ -124,7 +120,7 @@ def test_only_clicks_with_a_score_for_the_target_are_read(log: ClickLog) -> None
     assert np.isnan(installs.probabilities).all()
 
 
-def test_columns_may_come_and_go(log: ClickLog) -> None:
+def test_columns_may_come_and_go(log):
     """A value that a part has no column for is missing, and so is nan."""
     log.write_clicks([click("a", features={}, behaviours={"cart": float("nan"), "visits": 1.0})])
     log.write_clicks([click("b", 1.0, features={"os": "x"}, behaviours={})])
@@ -146,9 +142,7 @@ def test_columns_may_come_and_go(log: ClickLog) -> None:
     ]
 
 
-def test_a_feature_that_changed_its_type_has_the_newer_one(
-    log: ClickLog, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_feature_that_changed_its_type_has_the_newer_one(log, caplog):
     log.write_clicks([click("a", features={"size": "big"})])
     log.write_clicks([click("b", 3600.0, features={"size": 2.0})])
 
@@ -156,7 +150,7 @@ def test_a_feature_that_changed_its_type_has_the_newer_one(
     assert "feature.size has changed its type" in caplog.text
 
 
-def test_within_one_batch_a_feature_has_the_type_of_its_first_value(log: ClickLog) -> None:
+def test_within_one_batch_a_feature_has_the_type_of_its_first_value(log):
     log.write_clicks(
         [
             click("a", 0.0, features={}),
@@ -168,7 +162,7 @@ def test_within_one_batch_a_feature_has_the_type_of_its_first_value(log: ClickLo
     assert [row.get("feature.size") for row in contents(read_all(log))] == [None, "big", None]
 
 
-def test_campaigns_and_categories_are_sorted_and_in_use(log: ClickLog) -> None:
+def test_campaigns_and_categories_are_sorted_and_in_use(log):
     log.write_clicks(
         [
             click("a", 0.0, campaign="z", features={"os": "q"}),
@@ -184,7 +178,7 @@ def test_campaigns_and_categories_are_sorted_and_in_use(log: ClickLog) -> None:
     assert (system.categories, system.codes.tolist()) == (("a", "k"), [1, 0])  # type: ignore[union-attr]
 
 
-def test_conversions_are_read_by_target_and_span_each_once(log: ClickLog) -> None:
+def test_conversions_are_read_by_target_and_span_each_once(log):
     log.write_conversions([conversion("a", 5.0), conversion("a", 9.0), conversion("b", 5.0)])
     log.write_conversions([conversion("b", 5.0), conversion("c", 1.0), conversion("d", 3601.0)])
     log.write_conversions([conversion("a", 5.0, "install")])
@@ -199,7 +193,7 @@ def test_conversions_are_read_by_target_and_span_each_once(log: ClickLog) -> Non
     ]
 
 
-def test_sizes_are_those_of_the_files(log: ClickLog, root: Path) -> None:
+def test_sizes_are_those_of_the_files(log, root):
     log.write_clicks([click("a"), click("b"), click("c", 3600.0)])
     log.write_conversions([conversion("a", 5.0)])
     sizes = log.sizes()
@@ -214,7 +208,7 @@ def test_sizes_are_those_of_the_files(log: ClickLog, root: Path) -> None:
     }
 
 
-def test_files_that_are_no_parts_are_left_alone(log: ClickLog, root: Path) -> None:
+def test_files_that_are_no_parts_are_left_alone(log, root):
     log.write_clicks([click("a")])
     folder = next((root / "clicks").rglob("*.parquet")).parent
     for name in (".x.tmp", "notes.txt", "part-12-1.parquet"):

@@ -4,7 +4,7 @@ from app.click_log.rows import ClosedClick
 from app.storage.clicks import OpenClick
 
 
-def test_behaviours_are_added_up_by_name() -> None:
+def test_behaviours_are_added_up_by_name():
     """From the click's own second to the last before the window is over."""
     open_click = OpenClick(
         "a",
@@ -34,7 +34,7 @@ def test_behaviours_are_added_up_by_name() -> None:
     )
 
 
-def test_a_click_that_nothing_followed_has_no_behaviours() -> None:
+def test_a_click_that_nothing_followed_has_no_behaviours():
     closed = ClosedClick.close(OpenClick("a", "shoes", 100.0, {}, {}, []), 60.0, {})
 
     assert closed.behaviours == {}

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from app.click_log.log import ClickLog
 from tests.click_log.conftest import files
 from tests.click_log.rows import (
     DAY,
@@ -23,9 +22,7 @@ def names(root: Path, dataset: str = "clicks") -> list[str]:
     return [f"{path.parent.name[-2:]} {path.name.partition('-')[0]}" for path in paths]
 
 
-def test_hours_that_are_over_with_more_than_one_part_are_compacted(
-    log: ClickLog, root: Path
-) -> None:
+def test_hours_that_are_over_with_more_than_one_part_are_compacted(log, root):
     log.write_clicks([click("a", 5.0), click("c", 3600.0), click("d", 7200.0)])
     log.write_clicks([click("b", 1.0, features={"size": 1.0}), click("e", 7201.0)])
     before = contents(read_all(log))
@@ -38,7 +35,7 @@ def test_hours_that_are_over_with_more_than_one_part_are_compacted(
     assert log.compact(START + 3 * 3600.0) == 1
 
 
-def test_rows_that_stand_twice_go(log: ClickLog) -> None:
+def test_rows_that_stand_twice_go(log):
     log.write_clicks([click("a", 5.0), click("b", 6.0)])
     log.write_clicks([click("a", 5.0), click("b", 4.0, campaign="hats")])
     log.write_conversions([conversion("a", 9.0), conversion("b", 9.0)])
@@ -51,7 +48,7 @@ def test_rows_that_stand_twice_go(log: ClickLog) -> None:
     assert [row["campaign"] for row in contents(read_all(log))] == ["hats", "shoes"]
 
 
-def test_what_comes_later_is_compacted_again(log: ClickLog, root: Path) -> None:
+def test_what_comes_later_is_compacted_again(log, root):
     for number in range(3):
         log.write_clicks([click(f"{number}", 10.0 - number)])
         log.compact(START + DAY)
@@ -60,7 +57,7 @@ def test_what_comes_later_is_compacted_again(log: ClickLog, root: Path) -> None:
     assert read_all(log).click_ids.to_pylist() == ["2", "1", "0"]
 
 
-def test_settled_hours_are_left_to_the_settling(log: ClickLog, root: Path) -> None:
+def test_settled_hours_are_left_to_the_settling(log, root):
     log.write_clicks([click("a")])
     log.finalise({TARGET: WINDOW}, START + 8 * DAY)
     log.write_clicks([click("b", 1.0)])
@@ -69,9 +66,7 @@ def test_settled_hours_are_left_to_the_settling(log: ClickLog, root: Path) -> No
     assert names(root) == ["08 part", "08 settled"]
 
 
-def test_settling_waits_for_the_attribution_window_of_the_last_click(
-    log: ClickLog, root: Path
-) -> None:
+def test_settling_waits_for_the_attribution_window_of_the_last_click(log, root):
     log.write_clicks([click("a"), click("b", 3600.0)])
 
     assert log.finalise({TARGET: WINDOW}, START + 3600.0 + WINDOW - 1.0) == 0
@@ -80,7 +75,7 @@ def test_settling_waits_for_the_attribution_window_of_the_last_click(
     assert names(root) == ["08 settled", "09 part"]
 
 
-def test_each_target_is_settled_in_its_own_time(log: ClickLog, root: Path) -> None:
+def test_each_target_is_settled_in_its_own_time(log, root):
     """And again when its window is another one."""
     log.write_clicks([click("a", scores={TARGET: 0.5, "install": 0.5})])
     log.write_conversions([conversion("a", 7200.0), conversion("a", 1800.0, "install")])
@@ -98,7 +93,7 @@ def test_each_target_is_settled_in_its_own_time(log: ClickLog, root: Path) -> No
     assert names(root) == ["08 settled"]
 
 
-def test_late_clicks_are_settled_the_next_time(log: ClickLog, root: Path) -> None:
+def test_late_clicks_are_settled_the_next_time(log, root):
     log.write_clicks([click("a")])
     log.write_conversions([conversion("a", 60.0), conversion("b", 60.0)])
     log.finalise({TARGET: WINDOW}, START + 8 * DAY)
@@ -109,7 +104,7 @@ def test_late_clicks_are_settled_the_next_time(log: ClickLog, root: Path) -> Non
     assert len(read_all(log).final) == 2
 
 
-def test_settling_again_forgets_no_conversion(log: ClickLog, root: Path) -> None:
+def test_settling_again_forgets_no_conversion(log, root):
     """Not even one that only the settled rows still know."""
     log.write_clicks([click("a")])
     log.write_conversions([conversion("a", 60.0)])
@@ -123,7 +118,7 @@ def test_settling_again_forgets_no_conversion(log: ClickLog, root: Path) -> None
     assert known_delays(log) == {"a": 60.0, "b": None}
 
 
-def test_hours_far_apart_are_settled_in_one_go(log: ClickLog) -> None:
+def test_hours_far_apart_are_settled_in_one_go(log):
     hours = (0, 1, 23, 24, 60)
     log.write_clicks([click(f"{hour}", hour * 3600.0) for hour in hours])
     log.write_conversions([conversion(f"{hour}", hour * 3600.0 + 6 * DAY) for hour in hours])

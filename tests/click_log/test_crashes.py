@@ -55,7 +55,7 @@ def in_turn(*works: Work) -> Work:
         pytest.param(in_turn(settle, settle_again), 10, id="settle, then for two targets"),
     ],
 )
-def test_work_that_ends_before_any_of_its_changes(root: Path, work: Work, changes: int) -> None:
+def test_work_that_ends_before_any_of_its_changes(root, work, changes):
     """After each crash the log tells the same, and the work done again is done for good."""
     for survived in range(changes):
         here = root / str(survived)
@@ -73,9 +73,7 @@ def test_work_that_ends_before_any_of_its_changes(root: Path, work: Work, change
 
 
 @pytest.mark.parametrize("work", [compact, settle])
-def test_rows_that_come_between_reading_and_replacing_stay(
-    log: ClickLog, monkeypatch: pytest.MonkeyPatch, work: Work
-) -> None:
+def test_rows_that_come_between_reading_and_replacing_stay(log, monkeypatch, work):
     """A part that is written meanwhile is none of those that are deleted."""
     fill(log)
     merge = "app.click_log.store.PartStore.replace"
@@ -92,9 +90,7 @@ def test_rows_that_come_between_reading_and_replacing_stay(
     assert known_delays(log) == {"a": 5.0, "b": None, "late": None, **EXPECTED}
 
 
-def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(
-    log: ClickLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(log, monkeypatch):
     """Listed parts that are gone when they are opened are looked for again."""
     fill(log)
     list_days = log._store.list_days
@@ -110,9 +106,7 @@ def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(
     assert known_delays(log) == EXPECTED
 
 
-def test_a_reader_that_meets_the_expiry_reads_nothing(
-    log: ClickLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reader_that_meets_the_expiry_reads_nothing(log, monkeypatch):
     fill(log)
     list_days = log._store.list_days
 
@@ -128,7 +122,7 @@ def test_a_reader_that_meets_the_expiry_reads_nothing(
 
 
 @pytest.mark.slow
-def test_kill_9_of_a_writer(root: Path) -> None:
+def test_kill_9_of_a_writer(root):
     """What was acknowledged is there, nothing is damaged, and a repeat counts once."""
     root.mkdir()
     deaths = subprocess.run(

@@ -35,7 +35,7 @@ def flip(path: Path, place: int) -> None:
 
 
 @pytest.fixture
-def filled(log: ClickLog) -> ClickLog:
+def filled(log) -> ClickLog:
     """Two hours, two parts of clicks in the first, two parts of conversions."""
     log.write_clicks([click("first-click", 0.0), click("next-hour", 3600.0)])
     log.write_clicks([click("second-click", 10.0)])
@@ -53,9 +53,7 @@ def filled(log: ClickLog) -> ClickLog:
     ],
     ids=["read", "compact", "settle"],
 )
-def test_one_changed_byte(
-    filled: ClickLog, root: Path, place: int, work: object, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_changed_byte(filled, root, place, work, caplog):
     damaged = part_with(root, "clicks", "first-click")
     flip(damaged, place)
     assert callable(work)
@@ -67,7 +65,7 @@ def test_one_changed_byte(
     assert f"{damaged.relative_to(root)} is damaged" in caplog.text
 
 
-def test_a_part_cut_short_is_counted_once(filled: ClickLog, root: Path) -> None:
+def test_a_part_cut_short_is_counted_once(filled, root):
     damaged = part_with(root, "conversions", "first-click")
     damaged.write_bytes(damaged.read_bytes()[:-100])
 
@@ -80,7 +78,7 @@ def test_a_part_cut_short_is_counted_once(filled: ClickLog, root: Path) -> None:
         assert filled.damaged() == 1
 
 
-def test_an_hour_whose_every_part_is_damaged_is_empty(filled: ClickLog, root: Path) -> None:
+def test_an_hour_whose_every_part_is_damaged_is_empty(filled, root):
     for name in ("first-click", "second-click"):
         part_with(root, "clicks", name).write_bytes(b"")
 
@@ -89,14 +87,14 @@ def test_an_hour_whose_every_part_is_damaged_is_empty(filled: ClickLog, root: Pa
     assert filled.damaged() == 2
 
 
-def test_an_hour_whose_only_part_is_damaged_is_not_settled(filled: ClickLog, root: Path) -> None:
+def test_an_hour_whose_only_part_is_damaged_is_not_settled(filled, root):
     part_with(root, "clicks", "next-hour").write_bytes(b"")
     filled.finalise({TARGET: WINDOW}, LATER)
 
     assert known_delays(filled) == {"first-click": 5.0, "second-click": None}
 
 
-def test_writing_again_mends(filled: ClickLog, root: Path) -> None:
+def test_writing_again_mends(filled, root):
     """A part is named by what it should hold: written again, it is whole."""
     flip(part_with(root, "clicks", "second-click"), 50)
     filled.write_clicks([click("second-click", 10.0)])
@@ -133,9 +131,7 @@ def shelve(root: Path, data: bytes, rows: int = 1) -> None:
         pytest.param(encode_part(pa.concat_tables([FULL, FULL])), id="more rows than named"),
     ],
 )
-def test_bytes_under_their_right_name_that_are_no_part(
-    filled: ClickLog, root: Path, data: bytes
-) -> None:
+def test_bytes_under_their_right_name_that_are_no_part(filled, root, data):
     shelve(root, data)
 
     assert len(known_delays(filled)) == 3
@@ -150,14 +146,14 @@ def parquet(schema_version: str | None) -> bytes:
 
 
 @pytest.mark.parametrize("version", [None, "one"])
-def test_parquet_of_someone_else(filled: ClickLog, root: Path, version: str | None) -> None:
+def test_parquet_of_someone_else(filled, root, version):
     shelve(root, parquet(version))
 
     assert len(known_delays(filled)) == 3
     assert filled.damaged() == 1
 
 
-def test_a_part_of_a_newer_version_is_refused_and_left_alone(filled: ClickLog, root: Path) -> None:
+def test_a_part_of_a_newer_version_is_refused_and_left_alone(filled, root):
     shelve(root, parquet("3"))
 
     with pytest.raises(ClickLogError, match="schema_version 3: only up to 2 is known"):

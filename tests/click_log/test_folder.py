@@ -2,7 +2,6 @@
 
 import errno
 import os
-from pathlib import Path
 from typing import Any
 
 import pyarrow.fs as pafs
@@ -20,12 +19,12 @@ def object_store() -> Folder:
 
 
 @pytest.fixture(params=["local", "object store"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
+def folder(request, tmp_path) -> Folder:
     """An empty folder of each sort."""
     return object_store() if request.param == "object store" else Folder.open(str(tmp_path))
 
 
-def test_files_are_written_replaced_moved_and_deleted(folder: Folder) -> None:
+def test_files_are_written_replaced_moved_and_deleted(folder):
     folder.write("a/b/one", b"1")
     folder.write("a/b/one", b"first")
     folder.write("a/two", b"22")
@@ -40,7 +39,7 @@ def test_files_are_written_replaced_moved_and_deleted(folder: Folder) -> None:
     assert folder.read("a/b/one") is folder.read("c/d/two") is None
 
 
-def test_what_is_not_there_is_no_error(folder: Folder) -> None:
+def test_what_is_not_there_is_no_error(folder):
     assert list(folder.entries("nothing")) == []
     assert folder.read("nothing") is None
     folder.delete("nothing")
@@ -49,7 +48,7 @@ def test_what_is_not_there_is_no_error(folder: Folder) -> None:
     assert folder.read("here/nothing") is None
 
 
-def test_a_log_lives_in_an_object_store() -> None:
+def test_a_log_lives_in_an_object_store():
     log = ClickLog(object_store())
     log.write_clicks([click("a", 0.0), click("b", 10.0)])
     log.write_clicks([click("b", 10.0), click("c", DAY)])
@@ -65,33 +64,31 @@ def test_a_log_lives_in_an_object_store() -> None:
 
 
 @pytest.mark.parametrize("form", ["{}", "file://{}"])
-def test_a_local_log_is_named_by_path_or_url(root: Path, form: str) -> None:
+def test_a_local_log_is_named_by_path_or_url(root, form):
     ClickLog.open(form.format(root)).write_clicks([click("a")])
 
     assert len(files(root)) == 1
 
 
-def test_a_path_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_may_be_relative(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ClickLog.open("some/log").write_clicks([click("a")])
 
     assert files(tmp_path)[0].startswith("some/log/clicks/date=2027-01-15/hour=08/part-")
 
 
-def test_an_unknown_scheme_is_refused() -> None:
+def test_an_unknown_scheme_is_refused():
     with pytest.raises(ClickLogUnavailable, match=r"click log 'ftp://x/y': .*ftp"):
         ClickLog.open("ftp://x/y")
 
 
-def test_s3_is_known() -> None:
+def test_s3_is_known():
     folder = Folder.open("s3://a:b@bucket/log?region=eu-west-1")
 
     assert isinstance(folder._filesystem, pafs.S3FileSystem)
 
 
-def test_a_disk_that_is_full_leaves_nothing_behind(
-    log: ClickLog, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_that_is_full_leaves_nothing_behind(log, root, monkeypatch):
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -106,7 +103,7 @@ def test_a_disk_that_is_full_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("call", ["write", "read"])
-def test_a_folder_that_is_a_file_is_unavailable(tmp_path: Path, call: str) -> None:
+def test_a_folder_that_is_a_file_is_unavailable(tmp_path, call):
     (tmp_path / "log").write_bytes(b"no folder")
     folder = Folder.open(str(tmp_path / "log"))
     calls: dict[str, Any] = {
@@ -118,9 +115,7 @@ def test_a_folder_that_is_a_file_is_unavailable(tmp_path: Path, call: str) -> No
         calls[call]()
 
 
-def test_a_partition_that_never_stands_still_is_given_up(
-    log: ClickLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_that_never_stands_still_is_given_up(log, monkeypatch):
     log.write_clicks([click("a")])
     monkeypatch.setattr(log._folder, "read", lambda _: None)
 

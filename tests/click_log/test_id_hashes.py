@@ -36,17 +36,17 @@ def oracle(name: str, seed: int) -> int:
     st.integers(1, 4),
     st.integers(-(2**63), 2**63 - 1),
 )
-def test_hashes_are_those_of_the_definition(names: list[str], pieces: int, seed: int) -> None:
+def test_hashes_are_those_of_the_definition(names, pieces, seed):
     expected = [oracle(name, seed) for name in names]
 
     assert hash_ids(ids_of(names, pieces), seed).tolist() == expected
 
 
-def test_a_slice_has_the_hashes_of_its_rows() -> None:
+def test_a_slice_has_the_hashes_of_its_rows():
     ids = ids_of([f"click-{number}" for number in range(50)])
 
     np.testing.assert_array_equal(hash_ids(ids[7:20]), hash_ids(ids)[7:20])
 
 
-def test_zero_bytes_behind_an_id_make_another_id() -> None:
+def test_zero_bytes_behind_an_id_make_another_id():
     assert len(set(hash_ids(ids_of(["a", "a\0", "a\0\0", ""])).tolist())) == 4

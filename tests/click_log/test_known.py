@@ -1,6 +1,5 @@
 """The join of clicks and conversions, against a brute-force oracle."""
 
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -58,12 +57,7 @@ def oracle(
     steps=st.lists(step, max_size=6),
     as_of=st.integers(0, 40).map(lambda steps: START + 900.0 * steps),
 )
-def test_any_history_of_the_log_gives_what_plain_loops_give(
-    batches: list[list[ClosedClick]],
-    conversions: list[list[StoredConversion]],
-    steps: list[str],
-    as_of: float,
-) -> None:
+def test_any_history_of_the_log_gives_what_plain_loops_give(batches, conversions, steps, as_of):
     """Whatever was written in whatever batches, compacted and settled in between."""
     with TemporaryDirectory() as folder:
         log = ClickLog.open(folder)
@@ -102,7 +96,7 @@ def _take(
     return []
 
 
-def test_what_becomes_of_each_conversion_is_counted(log: ClickLog) -> None:
+def test_what_becomes_of_each_conversion_is_counted(log):
     log.write_clicks([click("a", 100.0), click("b", 200.0)])
     log.write_conversions(
         [conversion("a", 150.0), conversion("a", 160.0), conversion("a", 100.0 + 3600.0)]
@@ -118,7 +112,7 @@ def test_what_becomes_of_each_conversion_is_counted(log: ClickLog) -> None:
     np.testing.assert_array_equal(known.age, [DAY - 100.0, DAY - 200.0])
 
 
-def test_the_future_is_not_known(log: ClickLog) -> None:
+def test_the_future_is_not_known(log):
     """A conversion counts from the very second it happens."""
     log.write_clicks([click("a", 100.0)])
     log.write_conversions([conversion("a", 250.0)])
@@ -127,7 +121,7 @@ def test_the_future_is_not_known(log: ClickLog) -> None:
     assert known_delays(log, as_of=START + 250.0) == {"a": 150.0}
 
 
-def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> None:
+def test_a_conversion_that_is_heard_of_after_settling_counts(log):
     """And one of the two readings of the same conversion is no repeat."""
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25)])
@@ -140,7 +134,7 @@ def test_a_conversion_that_is_heard_of_after_settling_counts(log: ClickLog) -> N
     assert known.repeats == 1
 
 
-def test_settled_rows_know_their_conversions_without_the_others(log: ClickLog, root: Path) -> None:
+def test_settled_rows_know_their_conversions_without_the_others(log, root):
     log.write_clicks([click("a", 100.0), click("b", 100.0)])
     log.write_conversions([conversion("a", 400.25), conversion("a", 300.0)])
     log.finalise({TARGET: WINDOW}, START + 30 * DAY)
@@ -151,7 +145,7 @@ def test_settled_rows_know_their_conversions_without_the_others(log: ClickLog, r
 
 
 @pytest.mark.parametrize("clicks", [0, 1])
-def test_without_conversions_nobody_has_converted(log: ClickLog, clicks: int) -> None:
+def test_without_conversions_nobody_has_converted(log, clicks):
     log.write_clicks([click("a")][:clicks])
     log.write_conversions([conversion("nobody", 5.0)])
 

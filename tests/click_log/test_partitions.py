@@ -8,14 +8,14 @@ from app.click_log.parts import Partition, partitions_between
 
 
 @given(st.sampled_from(["clicks", "conversions"]), st.integers(0, 1_000_000))
-def test_a_path_leads_back_to_its_partition(dataset: str, hour: int) -> None:
+def test_a_path_leads_back_to_its_partition(dataset, hour):
     partition = Partition(dataset, hour)
 
     for path in (partition.path, f"{partition.path}/x.parquet", f"quarantine/{partition.path}/x"):
         assert Partition.of_path(path) == partition
 
 
-def test_paths_are_in_utc() -> None:
+def test_paths_are_in_utc():
     partition = Partition.at("clicks", 1_800_000_000.0)
 
     assert partition == Partition("clicks", 500_000)
@@ -36,7 +36,7 @@ def test_paths_are_in_utc() -> None:
         "clicks/other/date=2027-01-15/hour=08",
     ],
 )
-def test_other_paths_lead_into_no_partition(path: str) -> None:
+def test_other_paths_lead_into_no_partition(path):
     assert Partition.of_path(path) is None
 
 
@@ -50,5 +50,5 @@ def test_other_paths_lead_into_no_partition(path: str) -> None:
         (7200.0, 3600.0, []),
     ],
 )
-def test_a_span_needs_the_hours_it_touches(first: float, behind: float, hours: list[int]) -> None:
+def test_a_span_needs_the_hours_it_touches(first, behind, hours):
     assert [one.hour for one in partitions_between("clicks", first, behind)] == hours

@@ -27,7 +27,7 @@ def sample(log: ClickLog, size: int, seed: int = 0) -> LoggedClicks:
 
 
 @pytest.fixture
-def filled(log: ClickLog) -> ClickLog:
+def filled(log) -> ClickLog:
     """Clicks whose ids count up, over four hours; every tenth converts."""
     log.write_clicks([click(f"click-{n:05d}", n * 7.0) for n in range(COUNT)])
     log.write_conversions(
@@ -36,7 +36,7 @@ def filled(log: ClickLog) -> ClickLog:
     return log
 
 
-def test_a_sample_has_the_size_asked_for_and_tells_the_total(filled: ClickLog) -> None:
+def test_a_sample_has_the_size_asked_for_and_tells_the_total(filled):
     for size in (1, 100, 1999, COUNT, 5000):
         found = sample(filled, size)
 
@@ -44,13 +44,13 @@ def test_a_sample_has_the_size_asked_for_and_tells_the_total(filled: ClickLog) -
         assert (np.diff(found.clicks.clicked_at) > 0).all()
 
 
-def test_a_larger_sample_holds_the_smaller_one(filled: ClickLog) -> None:
+def test_a_larger_sample_holds_the_smaller_one(filled):
     small, large = (sample(filled, size).click_ids.to_pylist() for size in (100, 300))
 
     assert set(small) < set(large)
 
 
-def test_a_sample_depends_on_the_seed_only(filled: ClickLog) -> None:
+def test_a_sample_depends_on_the_seed_only(filled):
     """Not on the parts, nor on what is repeated in them."""
     before = [sample(filled, 200, seed).click_ids.to_pylist() for seed in (0, 1)]
     filled.write_clicks([click(f"click-{n:05d}", n * 7.0) for n in range(500, 900)])
@@ -62,7 +62,7 @@ def test_a_sample_depends_on_the_seed_only(filled: ClickLog) -> None:
     assert before[0] != before[1]
 
 
-def test_each_click_is_as_likely_as_any_other() -> None:
+def test_each_click_is_as_likely_as_any_other():
     """Over seeds: how often each is drawn, and how often two neighbours are, as by chance."""
     ids = pa.chunked_array([[f"click-{n:05d}" for n in range(COUNT)]], pa.large_string())
     table = pa.table({"click_id": ids, "number": np.arange(COUNT)})
@@ -82,7 +82,7 @@ def test_each_click_is_as_likely_as_any_other() -> None:
 
 
 @pytest.mark.parametrize("settled", [False, True])
-def test_a_sampled_click_keeps_its_conversions(filled: ClickLog, settled: bool) -> None:
+def test_a_sampled_click_keeps_its_conversions(filled, settled):
     if settled:
         filled.finalise({TARGET: WINDOW}, START + 30 * DAY)
     clicks, known = filled.known(
@@ -97,6 +97,6 @@ def test_a_sampled_click_keeps_its_conversions(filled: ClickLog, settled: bool) 
 
 
 @pytest.mark.parametrize("size", [0, -1])
-def test_a_sample_of_nothing_is_refused(log: ClickLog, size: int) -> None:
+def test_a_sample_of_nothing_is_refused(log, size):
     with pytest.raises(ValueError, match=f"max_clicks = {size}: must be at least 1"):
         sample(log, size)

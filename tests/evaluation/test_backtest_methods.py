@@ -33,7 +33,7 @@ class Watched:
         return Fitted(served, memory=(memory or 0) + 1)
 
 
-def test_a_method_is_shown_all_hours_before_and_what_it_remembered() -> None:
+def test_a_method_is_shown_all_hours_before_and_what_it_remembered():
     watched = Watched()
     first = int(LOG.hours.min())
     found = backtest(LOG, {"watched": watched}, window_hours=24)
@@ -58,7 +58,7 @@ class Breaking(Watched):
         return Fitted(served, trial=served if trial else None)
 
 
-def test_the_guard_keeps_what_serves_as_in_the_service() -> None:
+def test_the_guard_keeps_what_serves_as_in_the_service():
     """Refits begin with the second hour: each is compared with what the one before left."""
     first = int(LOG.hours.min())
     methods = [Breaking(breaks=first + 28) for _ in range(2)]
@@ -72,7 +72,7 @@ def test_the_guard_keeps_what_serves_as_in_the_service() -> None:
     assert np.allclose(guarded["breaking"], guarded["raw"])
 
 
-def test_a_calibrator_and_the_method_made_of_it_serve_the_same() -> None:
+def test_a_calibrator_and_the_method_made_of_it_serve_the_same():
     sir = SmoothedIsotonic(bin_size=200)
     both = {"sir": sir, "method": PerCampaign(sir, SOME, hours=12)}
     found = backtest(LOG, both, window_hours=12, sufficiency=SOME)
@@ -80,13 +80,13 @@ def test_a_calibrator_and_the_method_made_of_it_serve_the_same() -> None:
     assert found.probabilities["sir"].tolist() == found.probabilities["method"].tolist()
 
 
-def test_the_pooled_method_plays_on_a_log() -> None:
+def test_the_pooled_method_plays_on_a_log():
     cards = backtest(LOG, {"pooled": Pooled()}, window_hours=24).scorecards
 
     assert cards["pooled"]["log_loss"] < cards["raw"]["log_loss"]
 
 
-def test_a_method_does_not_learn_from_raw_samples() -> None:
+def test_a_method_does_not_learn_from_raw_samples():
     with pytest.raises(ValueError, match="'pooled' learns from bins, not from raw samples"):
         backtest(LOG, {"pooled": Pooled()}, window_hours=24, raw_samples=True)
 
@@ -102,7 +102,7 @@ def stream_and_options():
     return platform.hours(0, 10 * 24).stream, options
 
 
-def test_delayed_rows_show_a_method_their_labelled_clicks(stream_and_options) -> None:
+def test_delayed_rows_show_a_method_their_labelled_clicks(stream_and_options):
     """Each row remembers for itself, and ends with its newest click: ltc's are a week old."""
     stream, options = stream_and_options
     watched = Watched()
@@ -122,7 +122,7 @@ def test_delayed_rows_show_a_method_their_labelled_clicks(stream_and_options) ->
     )
 
 
-def test_delayed_rows_are_the_same_by_a_calibrator_and_its_method(stream_and_options) -> None:
+def test_delayed_rows_are_the_same_by_a_calibrator_and_its_method(stream_and_options):
     stream, options = stream_and_options
     sir = SmoothedIsotonic(bin_size=200)
     plain = delayed_backtest(stream, sir, sufficiency=SOME, **options)
@@ -133,14 +133,14 @@ def test_delayed_rows_are_the_same_by_a_calibrator_and_its_method(stream_and_opt
 
 
 @pytest.mark.slow
-def test_the_pooled_method_plays_on_delayed_clicks(stream_and_options) -> None:
+def test_the_pooled_method_plays_on_delayed_clicks(stream_and_options):
     stream, options = stream_and_options
     cards = delayed_backtest(stream, Pooled(), **options).scorecards
 
     assert cards["oracle"]["log_loss"] < cards["none"]["log_loss"]
 
 
-def test_no_clicks_are_an_empty_history(stream_and_options) -> None:
+def test_no_clicks_are_an_empty_history(stream_and_options):
     stream, _ = stream_and_options
     none = stream.clicks.select(slice(0, 0))
 

@@ -29,7 +29,7 @@ def impressions(rows: int, seed: int, hours: int = 6) -> Any:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path) -> Path:
     """A folder of four parts."""
     folder = tmp_path / "log"
     folder.mkdir()

@@ -39,9 +39,7 @@ def by_double_loop(
 
 
 @given(clicks, conversions, st.integers(0, 60), st.booleans())
-def test_same_as_a_double_loop(
-    clicks: dict[int, int], conversions: list[tuple[int, int]], as_of: int, named: bool
-) -> None:
+def test_same_as_a_double_loop(clicks, conversions, as_of, named):
     """Of integers and of strings alike."""
     delays, counts = by_double_loop(clicks, conversions, as_of)
     ids: list[Any] = [f"click {i}" if named else i for i in clicks]
@@ -66,9 +64,7 @@ def test_same_as_a_double_loop(
 
 
 @given(clicks, conversions, st.randoms())
-def test_neither_order_matters(
-    clicks: dict[int, int], conversions: list[tuple[int, int]], random: Any
-) -> None:
+def test_neither_order_matters(clicks, conversions, random):
     ids = sorted(clicks)
     shuffled, mixed = random.sample(ids, len(ids)), random.sample(conversions, len(conversions))
     first, second = (
@@ -88,7 +84,7 @@ def test_neither_order_matters(
     assert (first.orphans, first.repeats) == (second.orphans, second.repeats)
 
 
-def test_a_delay_of_nothing_counts_and_one_of_the_window_does_not() -> None:
+def test_a_delay_of_nothing_counts_and_one_of_the_window_does_not():
     known = attribute(
         [1, 2, 3], [5.0, 5.0, 5.0], [1, 2, 3], [5.0, 15.0, 14.9], window=10.0, as_of=15.0
     )
@@ -98,7 +94,7 @@ def test_a_delay_of_nothing_counts_and_one_of_the_window_does_not() -> None:
     assert known.mature.all()
 
 
-def test_the_future_is_not_known() -> None:
+def test_the_future_is_not_known():
     """Nor are its conversions counted, whatever is wrong with them."""
     known = attribute([1, 2], [0.0, 90.0], [1, 2, 9], [51.0, 91.0, 60.0], window=99.0, as_of=50.0)
 
@@ -107,7 +103,7 @@ def test_the_future_is_not_known() -> None:
     assert (known.orphans, known.early, known.late, known.repeats) == (0, 0, 0, 0)
 
 
-def test_neighbouring_large_ids_stay_apart() -> None:
+def test_neighbouring_large_ids_stay_apart():
     """2^53 and its neighbour are one number as float64."""
     ids = np.array([2**53, 2**53 + 1])
 
@@ -116,7 +112,7 @@ def test_neighbouring_large_ids_stay_apart() -> None:
     assert known.converted.tolist() == [False, True]
 
 
-def test_strings_as_objects() -> None:
+def test_strings_as_objects():
     known = attribute(
         np.array(["b", "a"], object), [0.0, 0.0], np.array(["a"]), [1.0], window=9.0, as_of=2.0
     )
@@ -124,7 +120,7 @@ def test_strings_as_objects() -> None:
     assert known.converted.tolist() == [False, True]
 
 
-def test_no_clicks_and_no_conversions() -> None:
+def test_no_clicks_and_no_conversions():
     nothing = attribute([], [], [], [], window=1.0, as_of=0.0)
     only_orphans = attribute([], [], ["a"], [0.0], window=1.0, as_of=0.0)
 
@@ -162,6 +158,6 @@ GOOD: dict[str, Any] = {
         ({"as_of": np.nan}, "as_of = nan: must be finite"),
     ],
 )
-def test_what_is_refused(bad: dict[str, Any], message: str) -> None:
+def test_what_is_refused(bad, message):
     with pytest.raises(ValueError, match=message):
         attribute(**GOOD | bad)

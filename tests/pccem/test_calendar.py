@@ -30,7 +30,7 @@ def fitted(saturdays: float) -> Calendar:
     return Calendar.fit(delay, age, np.ones(len(age)), AS_OF, WINDOW)
 
 
-def test_saturdays_are_found() -> None:
+def test_saturdays_are_found():
     calendar = fitted(0.5)
 
     days = calendar.factors[1].reshape(7, 24).mean(axis=1)
@@ -42,11 +42,11 @@ def test_saturdays_are_found() -> None:
     assert Calendar.from_list(calendar.to_list()).factors == pytest.approx(calendar.factors)
 
 
-def test_where_no_hour_differs_there_is_none() -> None:
+def test_where_no_hour_differs_there_is_none():
     assert fitted(0.0).flat
 
 
-def test_what_was_in_one_week_alone_is_none() -> None:
+def test_what_was_in_one_week_alone_is_none():
     """Since Tuesday conversions come three times faster, which moves them between days, once."""
     delay, age = conversions(0.0, n=100_000)
     delay = np.where(age < 5.5 * DAY, delay / 3.0, delay)
@@ -55,7 +55,7 @@ def test_what_was_in_one_week_alone_is_none() -> None:
 
 
 @pytest.mark.parametrize("days", [7, 14, 30])
-def test_every_hour_of_a_long_window_has_its_factor(days: int) -> None:
+def test_every_hour_of_a_long_window_has_its_factor(days):
     """Conversions that would come in the morning mostly come in the afternoon."""
     random, n, window = np.random.default_rng(2), 100_000, days * DAY
     age = 4 * window * random.random(n)
@@ -72,6 +72,6 @@ def test_every_hour_of_a_long_window_has_its_factor(days: int) -> None:
 @pytest.mark.parametrize(
     "data", [[[1.0]], [[0.0] * 168] * 2, [["a"] * 168] * 2, 3, [[2e3] * 168] * 2]
 )
-def test_what_is_no_calendar_is_refused(data: object) -> None:
+def test_what_is_no_calendar_is_refused(data):
     with pytest.raises(ValueError, match="calendar: must be 2 rows of 168 factors"):
         Calendar.from_list(data)

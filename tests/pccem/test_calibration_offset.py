@@ -12,7 +12,7 @@ clicks = st.lists(st.tuples(st.floats(-30, 30), st.booleans()), min_size=2, max_
 
 
 @given(clicks)
-def test_the_offset_makes_the_sums_equal(drawn: list[tuple[float, bool]]) -> None:
+def test_the_offset_makes_the_sums_equal(drawn):
     log_odds = np.array([each for each, _ in drawn])
     outcomes = np.array([float(each) for _, each in drawn])
     outcomes[:2] = 0.0, 1.0
@@ -22,7 +22,7 @@ def test_the_offset_makes_the_sums_equal(drawn: list[tuple[float, bool]]) -> Non
     assert expit(log_odds + offset).sum() == pytest.approx(outcomes.sum(), abs=1e-8)
 
 
-def test_the_offset_minimises_the_log_loss() -> None:
+def test_the_offset_minimises_the_log_loss():
     rng = np.random.default_rng(0)
     log_odds, outcomes = rng.normal(size=500), (rng.random(500) < 0.2).astype(float)
 
@@ -33,12 +33,12 @@ def test_the_offset_minimises_the_log_loss() -> None:
 
 
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
-def test_one_kind_of_outcome_has_no_offset(outcome: float) -> None:
+def test_one_kind_of_outcome_has_no_offset(outcome):
     with pytest.raises(ValueError, match="must have both kinds"):
         log_odds_offset(np.zeros(3), np.full(3, outcome))
 
 
-def test_log_loss_is_that_of_the_probabilities() -> None:
+def test_log_loss_is_that_of_the_probabilities():
     log_odds, outcomes = np.array([-2.0, 0.5, 3.0]), np.array([0.0, 1.0, 0.0])
     p = expit(log_odds)
 
@@ -47,7 +47,7 @@ def test_log_loss_is_that_of_the_probabilities() -> None:
     assert log_loss(np.array([1000.0]), np.array([0.0])) == 1000.0
 
 
-def test_deviation_counts_standard_errors() -> None:
+def test_deviation_counts_standard_errors():
     p, outcomes = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.0, 1.0, 1.0, 1.0])
 
     assert deviation(p, outcomes) == pytest.approx(2.0 / math.sqrt(0.09 + 0.16 + 0.21 + 0.24))
@@ -57,6 +57,6 @@ def test_deviation_counts_standard_errors() -> None:
 @pytest.mark.parametrize(
     ("p", "outcome", "expected"), [(0, 0, 0), (0, 1, math.inf), (1, 0, -math.inf)]
 )
-def test_deviation_from_certainty(p: float, outcome: float, expected: float) -> None:
+def test_deviation_from_certainty(p, outcome, expected):
     assert deviation(np.array([float(p)]), np.array([float(outcome)])) == expected
     assert deviation(np.empty(0), np.empty(0)) == 0.0

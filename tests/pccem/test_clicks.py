@@ -1,5 +1,4 @@
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ def two_clicks() -> Clicks:
     )
 
 
-def test_a_model_sees_the_features_the_campaign_and_the_score() -> None:
+def test_a_model_sees_the_features_the_campaign_and_the_score():
     features = two_clicks().model_features()
 
     campaign = features.columns["campaign"]
@@ -28,7 +27,7 @@ def test_a_model_sees_the_features_the_campaign_and_the_score() -> None:
     assert features.columns["score"].tolist() == [0.1, 0.2]  # type: ignore[union-attr]
 
 
-def test_concatenated_clicks_keep_their_campaigns() -> None:
+def test_concatenated_clicks_keep_their_campaigns():
     other = replace(two_clicks(), campaigns=("east", "north"))
 
     joined = Clicks.concatenate([two_clicks(), other])
@@ -39,7 +38,7 @@ def test_concatenated_clicks_keep_their_campaigns() -> None:
     assert len(Clicks.concatenate([])) == 0
 
 
-def test_parts_put_together_again_are_the_whole() -> None:
+def test_parts_put_together_again_are_the_whole():
     clicks = sample_clicks(50)
 
     whole = Clicks.concatenate([clicks.select(slice(0, 20)), clicks.select(np.arange(20, 50))])
@@ -63,6 +62,6 @@ def test_parts_put_together_again_are_the_whole() -> None:
         ("features", Features({}, 3), "features has 3"),
     ],
 )
-def test_a_bad_field_is_named(field: str, value: Any, message: str) -> None:
+def test_a_bad_field_is_named(field, value, message):
     with pytest.raises(ValueError, match=message):
         replace(two_clicks(), **{field: value})

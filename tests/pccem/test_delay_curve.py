@@ -40,7 +40,7 @@ def by_self_consistency(delay: Floats, age: Floats, rounds: int = 3_000) -> Floa
 
 
 @given(pairs)
-def test_same_as_its_definition(pairs: list[tuple[int, int]]) -> None:
+def test_same_as_its_definition(pairs):
     delay, age = columns(pairs)
 
     times, shares = delay_curve(delay, age)
@@ -52,7 +52,7 @@ def test_same_as_its_definition(pairs: list[tuple[int, int]]) -> None:
     assert shares[-1] == 1
 
 
-def test_no_other_distribution_is_more_likely() -> None:
+def test_no_other_distribution_is_more_likely():
     """The product limit is where the EM algorithm ends."""
     random = np.random.default_rng(3)
     delay, age = random.integers(0, 6, 400), random.integers(0, 9, 400)
@@ -63,7 +63,7 @@ def test_no_other_distribution_is_more_likely() -> None:
 
 
 @given(st.lists(st.integers(0, 9), min_size=1))
-def test_old_clicks_give_the_plain_share(delays: list[int]) -> None:
+def test_old_clicks_give_the_plain_share(delays):
     delay = np.array(delays, np.float64)
 
     times, shares = delay_curve(delay, np.full(len(delay), 9.0))
@@ -71,7 +71,7 @@ def test_old_clicks_give_the_plain_share(delays: list[int]) -> None:
     np.testing.assert_allclose(shares, [(delay <= t).mean() for t in times], atol=1e-12)
 
 
-def test_heavy_truncation_is_undone() -> None:
+def test_heavy_truncation_is_undone():
     """Nine clicks in ten are young; the plain share of what is seen would be off by .3."""
     random = np.random.default_rng(7)
     n, window = 200_000, 168.0
@@ -90,7 +90,7 @@ def test_heavy_truncation_is_undone() -> None:
     assert np.abs(plain - truth).max() > 0.25
 
 
-def test_where_all_at_risk_converted_shorter_delays_keep_a_share() -> None:
+def test_where_all_at_risk_converted_shorter_delays_keep_a_share():
     """At 5 only the conversion of delay 5 itself is at risk, the other click was too young: the
     product would say that nothing ever comes by 1."""
     _, shares = delay_curve(np.array([1.0, 5.0]), np.array([2.0, 9.0]))

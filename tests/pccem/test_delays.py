@@ -43,7 +43,7 @@ def target_share(delays: DelayDistribution, elapsed: Floats) -> Floats:
 AT = np.array([0.5, 1, 3, 12, 24, 48, 100, 150]) * HOUR
 
 
-def test_the_truth_is_found_from_clicks_of_every_age() -> None:
+def test_the_truth_is_found_from_clicks_of_every_age():
     """Fourteen days of clicks, half of them too young for their window to be over."""
     delay = lognormal_delays(100_000, 1)
     age = np.random.default_rng(2).uniform(0, 2 * WINDOW, len(delay))
@@ -57,7 +57,7 @@ def test_the_truth_is_found_from_clicks_of_every_age() -> None:
     assert delays.conversions == np.count_nonzero(delay <= age) > delays.mature
 
 
-def test_young_clicks_sharpen_what_mature_clicks_alone_say() -> None:
+def test_young_clicks_sharpen_what_mature_clicks_alone_say():
     """Two hundred mature conversions and many young ones: the early part of the curve is far
     surer, over 40 draws, than from the mature ones alone."""
     errors = []
@@ -78,7 +78,7 @@ def test_young_clicks_sharpen_what_mature_clicks_alone_say() -> None:
     st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), min_size=1, max_size=60),
     st.integers(0, 20),
 )
-def test_any_delays_give_a_distribution(pairs: list[tuple[int, int]], at: int) -> None:
+def test_any_delays_give_a_distribution(pairs, at):
     """Ties, delays of 0, one distinct delay: between 0 and 1, never falling, right at each delay
     seen."""
     delay, rest = np.array(pairs, np.float64).T
@@ -101,7 +101,7 @@ def test_any_delays_give_a_distribution(pairs: list[tuple[int, int]], at: int) -
 
 
 @given(st.floats(0, 1))
-def test_a_quantile_is_the_first_time_by_which_the_share_has_come(q: float) -> None:
+def test_a_quantile_is_the_first_time_by_which_the_share_has_come(q):
     delays = fitted(np.array([0.0, 0.0, 10.0, 50.0]), np.full(4, WINDOW), min_conversions=1)
 
     at = delays.quantile(q)
@@ -112,7 +112,7 @@ def test_a_quantile_is_the_first_time_by_which_the_share_has_come(q: float) -> N
     assert before < max(q, 1e-12) or at == 0
 
 
-def test_quantiles_by_hand() -> None:
+def test_quantiles_by_hand():
     delays = fitted(np.array([0.0, 0.0, 10.0, 50.0]), np.full(4, WINDOW), min_conversions=1)
 
     assert [delays.quantile(q) for q in (0.0, 0.5, 0.75, 1.0)] == [0, 0, 10, 50]
@@ -123,7 +123,7 @@ def test_quantiles_by_hand() -> None:
         delays.quantile(1.5)
 
 
-def test_too_few_mature_conversions_give_nothing() -> None:
+def test_too_few_mature_conversions_give_nothing():
     """However many young clicks have converted: what is still to come is not known."""
     delay = lognormal_delays(5_000, 3)
     age = np.where(np.arange(len(delay)) < 99, WINDOW, 2 * HOUR)
@@ -151,7 +151,7 @@ def two_kinds(seed: int = 5) -> tuple[Floats, Floats, Any, tuple[str, ...]]:
     return seen_by(delay, age), age, rows, ("quick", "slow", "small")
 
 
-def test_a_campaign_with_enough_has_its_own_level() -> None:
+def test_a_campaign_with_enough_has_its_own_level():
     delay, age, rows, names = two_kinds()
 
     delays = fitted(delay, age, rows, names)
@@ -168,7 +168,7 @@ def test_a_campaign_with_enough_has_its_own_level() -> None:
     assert delays.strength < 50
 
 
-def test_a_level_is_the_weighted_mean_of_the_campaign_and_the_target() -> None:
+def test_a_level_is_the_weighted_mean_of_the_campaign_and_the_target():
     delay, age, rows, names = two_kinds()
 
     delays = fitted(delay, age, rows, names, strength=500.0)
@@ -185,7 +185,7 @@ def test_a_level_is_the_weighted_mean_of_the_campaign_and_the_target() -> None:
 
 
 @pytest.mark.parametrize(("fewest", "own"), [(3, ("a", "b")), (4, ("b",)), (5, ())])
-def test_exactly_enough_mature_conversions_give_a_level(fewest: int, own: tuple[str, ...]) -> None:
+def test_exactly_enough_mature_conversions_give_a_level(fewest, own):
     """Three of a, four of b; conversions of young clicks do not count towards it."""
     delay, rows = np.full(9, HOUR), np.array([0, 0, 0, 1, 1, 1, 1, 0, 0])
     age = np.array([WINDOW] * 7 + [2 * HOUR] * 2)
@@ -193,7 +193,7 @@ def test_exactly_enough_mature_conversions_give_a_level(fewest: int, own: tuple[
     assert fitted(delay, age, rows, ("a", "b"), min_conversions=fewest).campaigns == own
 
 
-def test_campaigns_alike_lean_wholly_on_the_target() -> None:
+def test_campaigns_alike_lean_wholly_on_the_target():
     delay = lognormal_delays(20_000, 8)
     rows = np.arange(len(delay)) % 20
     names = tuple(f"campaign-{i}" for i in range(20))
@@ -205,7 +205,7 @@ def test_campaigns_alike_lean_wholly_on_the_target() -> None:
     assert np.abs(delays.shares - delays.shares[0]).max() < 0.03
 
 
-def test_rows_of_another_order_of_campaigns() -> None:
+def test_rows_of_another_order_of_campaigns():
     delay, age, rows, names = two_kinds()
     delays = fitted(delay, age, rows, names)
     elapsed = np.random.default_rng(0).uniform(-HOUR, 2 * WINDOW, 200_000)
@@ -222,7 +222,7 @@ def test_rows_of_another_order_of_campaigns() -> None:
         assert shares[chosen] == pytest.approx(by_numpy, abs=1e-12)
 
 
-def test_comes_back_out_of_json() -> None:
+def test_comes_back_out_of_json():
     delays = fitted(*two_kinds())
 
     back = DelayDistribution.from_dict(json.loads(json.dumps(delays.to_dict())))
@@ -275,7 +275,7 @@ GOOD: dict[str, Any] = {
         ({"mature": 6}, "0 < mature <= conversions"),
     ],
 )
-def test_other_data_is_refused(bad: dict[str, Any], message: str) -> None:
+def test_other_data_is_refused(bad, message):
     assert DelayDistribution.from_dict(GOOD).quantile(0.25) == 2.5
     with pytest.raises(ValueError, match=message):
         DelayDistribution.from_dict(GOOD | bad)
@@ -295,7 +295,7 @@ def test_other_data_is_refused(bad: dict[str, Any], message: str) -> None:
         ({"strength": 0.0}, "strength = 0.0: must be finite and above 0"),
     ],
 )
-def test_bad_columns_are_refused(bad: dict[str, Any], message: str) -> None:
+def test_bad_columns_are_refused(bad, message):
     good: dict[str, Any] = {
         "delay": [4.0],
         "age": [20.0],
@@ -307,7 +307,7 @@ def test_bad_columns_are_refused(bad: dict[str, Any], message: str) -> None:
         DelayDistribution.fit(**good | bad)
 
 
-def test_a_look_up_checks_its_columns() -> None:
+def test_a_look_up_checks_its_columns():
     delays = DelayDistribution.from_dict(GOOD)
 
     assert delays.share([], [], []).shape == (0,)
@@ -319,7 +319,7 @@ def test_a_look_up_checks_its_columns() -> None:
         delays.share([1.0], [1], ["a"])
 
 
-def test_the_tables_cannot_be_changed() -> None:
+def test_the_tables_cannot_be_changed():
     delays = DelayDistribution.from_dict(GOOD)
 
     with pytest.raises(ValueError, match="read-only"):

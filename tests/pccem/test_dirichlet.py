@@ -24,7 +24,7 @@ def curves_of(strength: float | None, counts: list[int], seed: int) -> np.ndarra
 
 
 @pytest.mark.parametrize("strength", [10.0, 30.0, 100.0])
-def test_the_strength_is_found(strength: float) -> None:
+def test_the_strength_is_found(strength):
     counts = [200, 400] * 30
 
     found = [curve_strength(curves_of(strength, counts, s), np.array(counts)) for s in range(5)]
@@ -32,7 +32,7 @@ def test_the_strength_is_found(strength: float) -> None:
     assert np.mean(found) == pytest.approx(strength, rel=0.25)
 
 
-def test_curves_that_only_chance_sets_apart() -> None:
+def test_curves_that_only_chance_sets_apart():
     counts = [200, 400] * 30
 
     found = curve_strength(curves_of(None, counts, 0), np.array(counts))
@@ -40,12 +40,12 @@ def test_curves_that_only_chance_sets_apart() -> None:
     assert found > 900
 
 
-def test_one_campaign_or_none_has_the_prior() -> None:
+def test_one_campaign_or_none_has_the_prior():
     assert curve_strength(np.empty((0, 101)), np.empty(0, np.int64)) == pytest.approx(100)
     assert curve_strength(TIMES[None], np.array([50])) == pytest.approx(100)
 
 
-def test_two_campaigns_move_the_prior_by_a_third() -> None:
+def test_two_campaigns_move_the_prior_by_a_third():
     """Opposite curves: all of one early, all of the other late; as different as can be."""
     early, late = (TIMES >= 0.01) * 1.0, (TIMES >= 1.0) * 1.0
 
@@ -54,7 +54,7 @@ def test_two_campaigns_move_the_prior_by_a_third() -> None:
     assert found == pytest.approx(1 / ((1 + 2 / 101) / 3) - 1, rel=0.01)
 
 
-def test_campaigns_of_one_conversion_each_tell_nothing() -> None:
+def test_campaigns_of_one_conversion_each_tell_nothing():
     curves = curves_of(None, [1, 1, 1], 0)
 
     assert curve_strength(curves, np.array([1, 1, 1])) == pytest.approx(100)

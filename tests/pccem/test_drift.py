@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from pccem import corrected, drift_ratios
 
 
-def test_known_ratios_are_found() -> None:
+def test_known_ratios_are_found():
     """Clicks of every age; conversions come at ratio * p, a share of them by now."""
     random = np.random.default_rng(5)
     n, ratios = 200_000, np.array([0.5, 0.8, 1.0, 1.3, 2.0])
@@ -25,7 +25,7 @@ def test_known_ratios_are_found() -> None:
     assert found == pytest.approx(ratios, rel=0.08)
 
 
-def test_sums_are_those_of_a_loop() -> None:
+def test_sums_are_those_of_a_loop():
     """The same as one click per campaign that stands for the campaign's sums."""
     p, share = np.array([0.5, 0.25, 0.5, 1.0]), np.array([1.0, 0.5, 0.5, 0.25])
     rows, seen = np.array([0, 2, 2, 2]), np.array([True, False, True, False])
@@ -37,13 +37,13 @@ def test_sums_are_those_of_a_loop() -> None:
     assert whole[1] == whole[3]
 
 
-def test_without_clicks_nothing_has_drifted() -> None:
+def test_without_clicks_nothing_has_drifted():
     none: Any = np.zeros(0)
 
     assert drift_ratios(none, none.astype(bool), none, none.astype(int), 2) == pytest.approx([1, 1])
 
 
-def test_a_shift_in_log_odds_is_undone() -> None:
+def test_a_shift_in_log_odds_is_undone():
     """Probabilities of every size: the factor of the odds is found, not merely the ratio of the
     sums."""
     random = np.random.default_rng(6)
@@ -64,7 +64,7 @@ def test_a_shift_in_log_odds_is_undone() -> None:
     arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1)),
     st.floats(1e-6, 1e6),
 )
-def test_stays_in_the_unit_interval_and_in_order(p: Any, ratio: float) -> None:
+def test_stays_in_the_unit_interval_and_in_order(p, ratio):
     found = corrected(p, [ratio], np.zeros(len(p), int))
 
     assert ((found >= 0) & (found <= 1)).all()
@@ -74,13 +74,13 @@ def test_stays_in_the_unit_interval_and_in_order(p: Any, ratio: float) -> None:
 
 
 @given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0.01, 0.3)), st.floats(0.2, 1.6))
-def test_the_sum_is_multiplied_by_the_ratio(p: Any, ratio: float) -> None:
+def test_the_sum_is_multiplied_by_the_ratio(p, ratio):
     found = corrected(p, [ratio], np.zeros(len(p), int))
 
     assert found.sum() == pytest.approx(ratio * p.sum(), rel=1e-9)
 
 
-def test_no_clicks_to_correct() -> None:
+def test_no_clicks_to_correct():
     assert corrected([], [1.5], []).shape == (0,)
     assert corrected([], [], []).shape == (0,)
 
@@ -96,7 +96,7 @@ def test_no_clicks_to_correct() -> None:
         ({"rows": [0, 1]}, "rows has 2"),
     ],
 )
-def test_ratios_of_bad_columns_are_refused(bad: dict[str, Any], message: str) -> None:
+def test_ratios_of_bad_columns_are_refused(bad, message):
     good: dict[str, Any] = {"p": [0.5], "converted": [True], "seen_share": [0.5], "rows": [0]}
     with pytest.raises(ValueError, match=message):
         drift_ratios(**good | bad, n_campaigns=2)
@@ -112,7 +112,7 @@ def test_ratios_of_bad_columns_are_refused(bad: dict[str, Any], message: str) ->
         ({"p": [-1.0]}, r"p\[0\] = -1.0"),
     ],
 )
-def test_corrections_of_bad_columns_are_refused(bad: dict[str, Any], message: str) -> None:
+def test_corrections_of_bad_columns_are_refused(bad, message):
     good: dict[str, Any] = {"p": [0.5], "ratios": [1.0], "rows": [0]}
     with pytest.raises(ValueError, match=message):
         corrected(**good | bad)

@@ -13,7 +13,7 @@ shares = st.floats(0, 1)
 
 
 @pytest.mark.parametrize(("p", "share"), [(0.05, 0.3), (0.4, 0.6), (0.9, 0.9), (0.7, 0.1)])
-def test_posterior_is_the_rate_among_clicks_that_wait(p: float, share: float) -> None:
+def test_posterior_is_the_rate_among_clicks_that_wait(p, share):
     """Clicks that convert with p, of which a share has come: how many of the rest still will."""
     random = np.random.default_rng(11)
     converts = random.random(400_000) < p
@@ -27,7 +27,7 @@ def test_posterior_is_the_rate_among_clicks_that_wait(p: float, share: float) ->
     assert found == pytest.approx(rate, abs=4 * error)
 
 
-def test_posterior_keeps_the_total_of_right_probabilities() -> None:
+def test_posterior_keeps_the_total_of_right_probabilities():
     """Seen ones at 1 and the others at their posterior sum to what p promised, in the mean."""
     p, share = np.array([0.02, 0.3, 0.8]), np.array([0.2, 0.5, 0.9])
 
@@ -37,14 +37,14 @@ def test_posterior_keeps_the_total_of_right_probabilities() -> None:
 
 
 @given(shares, shares, st.booleans())
-def test_posterior_stays_between_nothing_and_p(p: float, share: float, seen: bool) -> None:
+def test_posterior_stays_between_nothing_and_p(p, share, seen):
     found = expected_conversions([p], [seen], [share])[0]
 
     assert found == 1 if seen else 0 <= found <= p + 1e-15
 
 
 @given(shares, shares)
-def test_paper_is_p(p: float, share: float) -> None:
+def test_paper_is_p(p, share):
     for seen in (True, False):
         assert expected_conversions([p], [seen], [share], mode="paper").tolist() == [p]
 
@@ -53,12 +53,12 @@ def test_paper_is_p(p: float, share: float) -> None:
     ("p", "share", "expected"),
     [(1, 1, 0), (1, 0.5, 1), (1, 1 - 1e-16, 1), (0, 1, 0), (0, 0, 0), (0.3, 1, 0), (0.3, 0, 0.3)],
 )
-def test_edges(p: float, share: float, expected: float) -> None:
+def test_edges(p, share, expected):
     """Sure to convert, out of time, and nothing came: it did not convert."""
     assert expected_conversions([p], [False], [share]).tolist() == [expected]
 
 
-def test_what_comes_back_is_no_view() -> None:
+def test_what_comes_back_is_no_view():
     p = np.array([0.5])
 
     expected_conversions(p, [False], mode="paper")[0] = 0.9
@@ -80,7 +80,7 @@ def test_what_comes_back_is_no_view() -> None:
         ({"mode": "oracle"}, "mode = 'oracle': must be 'posterior' or 'paper'"),
     ],
 )
-def test_what_is_refused(bad: dict[str, Any], message: str) -> None:
+def test_what_is_refused(bad, message):
     good: dict[str, Any] = {"p": [0.5], "converted": [True], "seen_share": [0.5]}
     with pytest.raises(ValueError, match=message):
         expected_conversions(**good | bad)

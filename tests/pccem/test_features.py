@@ -22,7 +22,7 @@ def as_lists(features: Features) -> dict[str, list[object]]:
 
 
 @given(values)
-def test_a_category_keeps_its_name(given_values: list[str | None]) -> None:
+def test_a_category_keeps_its_name(given_values):
     column = Categorical.of(given_values)
 
     assert column.values() == given_values
@@ -30,9 +30,7 @@ def test_a_category_keeps_its_name(given_values: list[str | None]) -> None:
 
 
 @given(values, st.lists(names, unique=True))
-def test_codes_among_other_categories_go_by_name(
-    given_values: list[str | None], others: list[str]
-) -> None:
+def test_codes_among_other_categories_go_by_name(given_values, others):
     codes = Categorical.of(given_values).codes_among(others)
 
     expected = [others.index(value) if value in others else -1 for value in given_values]
@@ -41,7 +39,7 @@ def test_codes_among_other_categories_go_by_name(
 
 
 @given(st.lists(values, max_size=4))
-def test_concatenated_categories_are_the_concatenated_values(parts: list[list[str | None]]) -> None:
+def test_concatenated_categories_are_the_concatenated_values(parts):
     joined = Features.concatenate(
         Features({"feature.x": Categorical.of(part)}, len(part)) for part in parts
     )
@@ -49,7 +47,7 @@ def test_concatenated_categories_are_the_concatenated_values(parts: list[list[st
     assert as_lists(joined).get("feature.x", []) == [value for part in parts for value in part]
 
 
-def test_a_column_that_a_part_lacks_is_missing_there() -> None:
+def test_a_column_that_a_part_lacks_is_missing_there():
     first = Features({"n": np.array([1.0, np.nan]), "c": Categorical.of(["x", "y"])}, 2)
     second = Features({"m": np.array([2.0])}, 1)
 
@@ -64,7 +62,7 @@ def test_a_column_that_a_part_lacks_is_missing_there() -> None:
     assert joined.kinds == {"n": "numeric", "c": "categorical", "m": "numeric"}
 
 
-def test_a_name_of_two_kinds_is_refused() -> None:
+def test_a_name_of_two_kinds_is_refused():
     parts = [
         Features({"feature.x": np.array([1.0])}, 1),
         Features({"feature.x": Categorical.of(["1"])}, 1),
@@ -83,7 +81,7 @@ def test_a_name_of_two_kinds_is_refused() -> None:
         (np.array([], np.int64), []),
     ],
 )
-def test_select_takes_masks_indices_and_slices(index: object, expected: list[str | None]) -> None:
+def test_select_takes_masks_indices_and_slices(index, expected):
     features = Features({"c": Categorical.of(["x", "y", None]), "n": np.arange(3.0)}, 3)
 
     chosen = features.select(index)  # type: ignore[arg-type]
@@ -93,7 +91,7 @@ def test_select_takes_masks_indices_and_slices(index: object, expected: list[str
     assert len(Features({}, 3).select(index)) == len(expected)  # type: ignore[arg-type]
 
 
-def test_without_leaves_columns_out() -> None:
+def test_without_leaves_columns_out():
     features = Features({"a": np.zeros(1), "b": np.zeros(1)}, 1)
 
     assert list(features.without({"a", "never there"}).columns) == ["b"]
@@ -109,7 +107,7 @@ def test_without_leaves_columns_out() -> None:
         (Categorical.of(["a"]), "feature x has 1 rows, must have 2"),
     ],
 )
-def test_a_bad_column_is_named(column: np.ndarray, message: str) -> None:
+def test_a_bad_column_is_named(column, message):
     with pytest.raises(ValueError, match=message):
         Features({"x": column}, 2)
 
@@ -124,13 +122,11 @@ def test_a_bad_column_is_named(column: np.ndarray, message: str) -> None:
         ([0], ("a", "b", "a"), "category 'a' stands twice"),
     ],
 )
-def test_a_bad_category_is_named(
-    codes: list[object], categories: tuple[str, ...], message: str
-) -> None:
+def test_a_bad_category_is_named(codes, categories, message):
     with pytest.raises(ValueError, match=message):
         Categorical(np.array(codes), categories)
 
 
-def test_rows_may_come_in_any_integer_type() -> None:
+def test_rows_may_come_in_any_integer_type():
     assert check_rows("rows", np.array([0, 1], np.int64), 0, 2).dtype == np.int32
     assert check_rows("rows", [], 0, 0).tolist() == []

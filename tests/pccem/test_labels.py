@@ -66,7 +66,7 @@ def delays_of(stream: Stream) -> DelayDistribution:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_is_correction_then_expectation(rules: LabelRules) -> None:
+def test_is_correction_then_expectation(rules):
     stream = Stream.draw(1, 30_000)
     delays, recent = delays_of(stream), stream.clicked > AS_OF - 25 * HOUR
     known, p, rows = stream.known(recent, AS_OF), stream.scores[recent], stream.rows[recent]
@@ -80,7 +80,7 @@ def test_is_correction_then_expectation(rules: LabelRules) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_totals_come_near_the_final_ones() -> None:
+def test_totals_come_near_the_final_ones():
     """Over four draws, of clicks between 1 h and 25 h old: corrected labels miss a campaign's
     final conversions by less than uncorrected ones, posterior ones by less than the paper's."""
     misses = []
@@ -103,7 +103,7 @@ def test_totals_come_near_the_final_ones() -> None:
     assert posterior_drift < 0.1
 
 
-def test_mature_clicks_have_their_outcome() -> None:
+def test_mature_clicks_have_their_outcome():
     stream = Stream.draw(2, 20_000)
     delays, old = delays_of(stream), stream.clicked < AS_OF - WINDOW
     known = stream.known(old, AS_OF)
@@ -114,7 +114,7 @@ def test_mature_clicks_have_their_outcome() -> None:
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_what_the_post_click_window_decided_counts_once(rules: LabelRules) -> None:
+def test_what_the_post_click_window_decided_counts_once(rules):
     """Its conversions are 1 in any mode and weigh nothing in the correction of the others, whose
     share of conversions seen begins when the window ends: a plain loop says the same."""
     stream, post_click = Stream.draw(4, 30_000), 6 * HOUR
@@ -140,7 +140,7 @@ def test_what_the_post_click_window_decided_counts_once(rules: LabelRules) -> No
     np.testing.assert_allclose(found[open_], expected, rtol=1e-9)
 
 
-def test_totals_of_a_model_that_knows_the_window() -> None:
+def test_totals_of_a_model_that_knows_the_window():
     """A model that sees the window's conversions, and is right about the later ones: the labels add
     up to what comes in the end. Without the window they do not, corrected or not, because its
     conversions count twice."""
@@ -171,7 +171,7 @@ def test_totals_of_a_model_that_knows_the_window() -> None:
     assert max(wrong, wrong_drift) < 0.92
 
 
-def test_conversions_due_are_those_to_be_seen_by_now() -> None:
+def test_conversions_due_are_those_to_be_seen_by_now():
     """Two clicks an hour old, one of which has converted at once; half come within the hour, and
     half of the others within two."""
     delays = DelayDistribution.from_dict(
@@ -194,7 +194,7 @@ def test_conversions_due_are_those_to_be_seen_by_now() -> None:
     assert knowing == pytest.approx(1 + 0.4 * (share[0] - share[1]) / (1 - share[1]))
 
 
-def test_when_all_conversions_come_within_the_window_none_is_left() -> None:
+def test_when_all_conversions_come_within_the_window_none_is_left():
     delays = DelayDistribution.fit(
         np.full(200, 60.0), np.full(200, 9.0e4), np.zeros(200, int), ("a",), window=86_400.0
     )
@@ -205,7 +205,7 @@ def test_when_all_conversions_come_within_the_window_none_is_left() -> None:
     assert found.tolist() == [0.0]
 
 
-def test_without_delays_the_window_is_decided_all_the_same() -> None:
+def test_without_delays_the_window_is_decided_all_the_same():
     known = attribute([1, 2], [0.0, 0.0], [1], [5.0], window=90.0, as_of=50.0)
 
     found = label([0.3, 0.3], known, None, [0, 0], ["a"], LabelRules("paper", False, 10.0))
@@ -213,7 +213,7 @@ def test_without_delays_the_window_is_decided_all_the_same() -> None:
     assert found.tolist() == [1.0, 0.3]
 
 
-def test_without_delays_only_the_paper_mode_answers() -> None:
+def test_without_delays_only_the_paper_mode_answers():
     """And it goes without a correction."""
     known = attribute([1], [0.0], [], [], window=9.0, as_of=1.0)
 
@@ -224,7 +224,7 @@ def test_without_delays_only_the_paper_mode_answers() -> None:
         label([0.3], known, None, [0], ["a"], LabelRules())
 
 
-def test_what_is_refused() -> None:
+def test_what_is_refused():
     stream = Stream.draw(3, 20_000)
     delays = delays_of(stream)
     other = attribute([1], [0.0], [], [], window=9.0, as_of=1.0)

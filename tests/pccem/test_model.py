@@ -1,5 +1,4 @@
 import struct
-from typing import Any
 
 import lightgbm
 import numpy as np
@@ -29,7 +28,7 @@ def reordered(features: Features, seed: int = 0) -> Features:
     return Features(columns, len(features))
 
 
-def test_scores_are_those_of_lightgbm_on_the_same_numbers() -> None:
+def test_scores_are_those_of_lightgbm_on_the_same_numbers():
     _, length = struct.unpack_from("<4sI", BYTES)
     booster = lightgbm.Booster(model_str=BYTES[HEADER_AT + length : -32].decode())
     device = FEATURES.columns["feature.device"]
@@ -47,7 +46,7 @@ def test_scores_are_those_of_lightgbm_on_the_same_numbers() -> None:
     assert np.array_equal(MODEL.score(FEATURES), expit(booster.predict(matrix, raw_score=True)))
 
 
-def test_the_model_has_learned_what_drives_conversions() -> None:
+def test_the_model_has_learned_what_drives_conversions():
     fresh = sample_features(20_000, seed=7)
     scores, outcomes = MODEL.score(fresh), sample_outcomes(fresh, seed=7)
     order = np.argsort(scores)
@@ -60,7 +59,7 @@ def test_the_model_has_learned_what_drives_conversions() -> None:
 
 @given(st.integers(0, 100))
 @settings(max_examples=5)
-def test_features_go_by_name(seed: int) -> None:
+def test_features_go_by_name(seed):
     again = reordered(FEATURES, seed)
 
     assert np.array_equal(MODEL.score(again), MODEL.score(FEATURES))
@@ -69,14 +68,14 @@ def test_features_go_by_name(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_number_of_threads_does_not_change_the_bytes() -> None:
+def test_the_number_of_threads_does_not_change_the_bytes():
     model = PostClickModel.fit(FEATURES, OUTCOMES, rounds=10, num_threads=2)
 
     assert model.to_bytes() == BYTES
     assert np.array_equal(model.score(FEATURES, 2), MODEL.score(FEATURES, 1))
 
 
-def test_the_sign_of_zero_does_not_change_the_bytes() -> None:
+def test_the_sign_of_zero_does_not_change_the_bytes():
     pages = FEATURES.columns["behaviour.pages"]
     assert not isinstance(pages, Categorical)
     signed = Features({**FEATURES.columns, "behaviour.pages": np.where(pages, pages, -0.0)}, 3_000)
@@ -86,7 +85,7 @@ def test_the_sign_of_zero_does_not_change_the_bytes() -> None:
     assert model.to_bytes() == BYTES
 
 
-def test_an_unknown_category_counts_as_missing() -> None:
+def test_an_unknown_category_counts_as_missing():
     strange = Features(
         {**FEATURES.columns, "feature.device": Categorical.of(["fridge"] * 3_000)}, 3_000
     )
@@ -97,7 +96,7 @@ def test_an_unknown_category_counts_as_missing() -> None:
     assert np.array_equal(MODEL.score(strange), MODEL.score(missing))
 
 
-def test_only_the_most_frequent_categories_are_known() -> None:
+def test_only_the_most_frequent_categories_are_known():
     names = [f"{number:03}" for number in range(300) for _ in range(1 + (number >= 100))]
     features = Features({"c": Categorical.of(names)}, len(names))
 
@@ -107,7 +106,7 @@ def test_only_the_most_frequent_categories_are_known() -> None:
     assert column.categories == tuple(sorted([*frequent, *(f"{n:03}" for n in range(55))]))
 
 
-def test_rows_held_out_stop_the_boosting_and_teach_nothing_else() -> None:
+def test_rows_held_out_stop_the_boosting_and_teach_nothing_else():
     held_out = np.arange(3_000) % 3 == 0
     noise = np.where(held_out, np.random.default_rng(0).random(3_000) < 0.5, OUTCOMES)
 
@@ -123,7 +122,7 @@ def test_rows_held_out_stop_the_boosting_and_teach_nothing_else() -> None:
 
 @given(st.floats(-30, 30))
 @settings(max_examples=10)
-def test_the_offset_moves_log_odds(offset: float) -> None:
+def test_the_offset_moves_log_odds(offset):
     moved = MODEL.with_offset(offset)
 
     assert np.array_equal(moved.log_odds(FEATURES), MODEL.log_odds(FEATURES) + offset)
@@ -132,26 +131,26 @@ def test_the_offset_moves_log_odds(offset: float) -> None:
 
 
 @pytest.mark.parametrize("offset", [np.nan, np.inf])
-def test_an_offset_is_finite(offset: float) -> None:
+def test_an_offset_is_finite(offset):
     with pytest.raises(ValueError, match=r"offset = .*: must be finite"):
         MODEL.with_offset(offset)
 
 
-def test_scores_lie_in_the_unit_interval_however_far_the_offset() -> None:
+def test_scores_lie_in_the_unit_interval_however_far_the_offset():
     for offset in (-1e4, 1e4):
         scores = MODEL.with_offset(offset).score(FEATURES)
         assert ((scores >= 0.0) & (scores <= 1.0)).all()
     assert len(MODEL.score(FEATURES.select(slice(0, 0)))) == 0
 
 
-def test_pieces_are_put_together_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_are_put_together_in_order(monkeypatch):
     expected = MODEL.score(FEATURES)
     monkeypatch.setattr("pccem.model._PIECE", 700)
 
     assert np.array_equal(MODEL.score(FEATURES), expected)
 
 
-def test_a_mismatch_names_every_difference() -> None:
+def test_a_mismatch_names_every_difference():
     columns = dict(FEATURES.columns)
     columns["feature.age"] = Categorical.of(["old"] * 3_000)
     columns["feature.new"] = columns.pop("behaviour.cart")
@@ -184,14 +183,12 @@ def test_a_mismatch_names_every_difference() -> None:
         (FEATURES, OUTCOMES, np.zeros((3_000, 1), bool), "held_out must have one dimension"),
     ],
 )
-def test_what_cannot_be_learned_from_is_refused(
-    features: Features, outcomes: Any, held_out: Any, message: str
-) -> None:
+def test_what_cannot_be_learned_from_is_refused(features, outcomes, held_out, message):
     with pytest.raises(ValueError, match=message):
         PostClickModel.fit(features, outcomes, held_out=held_out)
 
 
-def test_bytes_bring_the_same_model_back() -> None:
+def test_bytes_bring_the_same_model_back():
     moved = MODEL.with_offset(0.25)
     again = PostClickModel.from_bytes(moved.to_bytes())
 

@@ -16,7 +16,7 @@ BYTES = PostClickModel.fit(FEATURES, sample_outcomes(FEATURES), rounds=10, num_t
 HEADER_AT = 8
 
 
-def test_any_flip_or_cut_is_found_before_anything_is_read() -> None:
+def test_any_flip_or_cut_is_found_before_anything_is_read():
     rng = np.random.default_rng(0)
     places = [*rng.integers(0, len(BYTES), 2_000).tolist(), *range(12), *range(-40, 0)]
     for place in places:
@@ -49,11 +49,11 @@ def with_header(header: bytes, text: bytes) -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-def test_an_unchanged_forgery_loads() -> None:
+def test_an_unchanged_forgery_loads():
     assert PostClickModel.from_bytes(forged(lambda header: None)).to_bytes() == BYTES
 
 
-def test_a_model_that_scores_its_probes_otherwise_is_found() -> None:
+def test_a_model_that_scores_its_probes_otherwise_is_found():
     def off(header: dict[str, Any]) -> None:
         header["probes"][3]["score"] += 1e-6
 
@@ -104,7 +104,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_an_impossible_header_is_refused_in_words(name: str) -> None:
+def test_an_impossible_header_is_refused_in_words(name):
     change, message = IMPOSSIBLE[name]
 
     with pytest.raises(ValueError, match=message):
@@ -120,21 +120,19 @@ def test_an_impossible_header_is_refused_in_words(name: str) -> None:
         (b"[]", "model header: must be an object"),
     ],
 )
-def test_a_header_that_is_no_object_is_refused(header: bytes, message: str) -> None:
+def test_a_header_that_is_no_object_is_refused(header, message):
     with pytest.raises(ValueError, match=message):
         PostClickModel.from_bytes(with_header(header, b""))
 
 
-def test_a_length_beyond_the_end_is_refused() -> None:
+def test_a_length_beyond_the_end_is_refused():
     content = struct.pack("<4sI", b"SPCM", 2**32 - 1) + b"{}"
 
     with pytest.raises(ValueError, match="schema_version None"):
         PostClickModel.from_bytes(content + hashlib.sha256(content).digest())
 
 
-def test_nothing_that_digest_or_seal_refuses_reaches_lightgbm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_nothing_that_digest_or_seal_refuses_reaches_lightgbm(monkeypatch):
     monkeypatch.setattr("pccem.model.loaded", lambda text: pytest.fail("loaded"))
     swapped = BYTES.replace(b"left_child=1", b"left_child=0")
 
@@ -152,14 +150,14 @@ def test_nothing_that_digest_or_seal_refuses_reaches_lightgbm(
         ("tree\xe9".encode(), "must be ASCII"),
     ],
 )
-def test_a_text_that_is_no_model_is_a_value_error(text: bytes, message: str) -> None:
+def test_a_text_that_is_no_model_is_a_value_error(text, message):
     header = json.dumps(header_of(BYTES)).encode()
 
     with pytest.raises(ValueError, match=f"model text: {message}"):
         PostClickModel.from_bytes(with_header(header, text))
 
 
-def test_trees_of_other_features_are_refused() -> None:
+def test_trees_of_other_features_are_refused():
     other = sample_features(3_000).without(["behaviour.cart"])
     model = PostClickModel.fit(other, sample_outcomes(FEATURES), rounds=10, num_threads=1)
 
@@ -167,7 +165,7 @@ def test_trees_of_other_features_are_refused() -> None:
         PostClickModel.from_bytes(forged(lambda header: None, text_of(model.to_bytes())))
 
 
-def test_what_lightgbm_itself_refuses_is_a_value_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lightgbm_itself_refuses_is_a_value_error(monkeypatch):
     def refuse(model_str: str) -> None:
         raise lightgbm.basic.LightGBMError("no such thing")
 

@@ -10,11 +10,11 @@ KEY = b"a key of 20 bytes..."
 
 
 @given(st.binary(max_size=200))
-def test_what_was_sealed_is_unsealed(data: bytes) -> None:
+def test_what_was_sealed_is_unsealed(data):
     assert unseal(seal(data, KEY), KEY) == data
 
 
-def test_the_seal_is_hmac_sha256() -> None:
+def test_the_seal_is_hmac_sha256():
     block = KEY.ljust(64, b"\0")
     inner = hashlib.sha256(bytes(b ^ 0x36 for b in block) + b"model").digest()
     outer = hashlib.sha256(bytes(b ^ 0x5C for b in block) + inner).digest()
@@ -22,7 +22,7 @@ def test_the_seal_is_hmac_sha256() -> None:
     assert seal(b"model", KEY) == b"SSEA" + outer + b"model"
 
 
-def test_any_flip_or_cut_breaks_the_seal() -> None:
+def test_any_flip_or_cut_breaks_the_seal():
     sealed = seal(b"the bytes of a model", KEY)
     flipped = [
         sealed[:place] + bytes([sealed[place] ^ 1 << bit]) + sealed[place + 1 :]
@@ -34,11 +34,11 @@ def test_any_flip_or_cut_breaks_the_seal() -> None:
             unseal(damaged, KEY)
 
 
-def test_another_key_does_not_open_it() -> None:
+def test_another_key_does_not_open_it():
     with pytest.raises(ValueError, match="changed, or another key"):
         unseal(seal(b"model", KEY), KEY + b"!")
 
 
-def test_a_short_key_is_refused() -> None:
+def test_a_short_key_is_refused():
     with pytest.raises(ValueError, match="key of 3 bytes: must have at least 16"):
         seal(b"model", b"abc")

@@ -15,7 +15,7 @@ ONE = np.zeros(3, np.int32)
     st.lists(st.floats(0.001, 0.999), min_size=1, max_size=20),
     st.floats(0.05, 20.0),
 )
-def test_same_as_bisection(p: list[float], ratio: float) -> None:
+def test_same_as_bisection(p, ratio):
     """Where the sum is reached by the square of the ratio; else the square."""
     scores = np.array(p)
 
@@ -50,13 +50,13 @@ def test_same_as_bisection(p: list[float], ratio: float) -> None:
         ([1e-12, 1e-12, 1e-12], 3.0, np.log(3.0)),
     ],
 )
-def test_edges(p: list[float], ratio: float, log: float) -> None:
+def test_edges(p, ratio, log):
     found = odds_factors(np.array(p), np.array([ratio]), ONE)
 
     assert np.log(found) == pytest.approx([log], abs=1e-6)
 
 
-def test_each_campaign_has_its_own_factor() -> None:
+def test_each_campaign_has_its_own_factor():
     """One that cannot reach its sum does not hold up the others; one without clicks is left."""
     random = np.random.default_rng(4)
     p = np.concatenate([random.beta(1, 3, 500), np.full(5, 0.9), random.beta(1, 20, 500)])
@@ -72,7 +72,7 @@ def test_each_campaign_has_its_own_factor() -> None:
     assert factors[2] == pytest.approx(5.0)
 
 
-def test_a_search_cut_short_still_goes_the_right_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_cut_short_still_goes_the_right_way(monkeypatch):
     """One step from the ratio: nearer to the factor, inside the bracket."""
     monkeypatch.setattr("pccem.conversion_drift._ODDS_STEPS", 1)
 

@@ -74,7 +74,7 @@ class Stream:
         return float(labels.sum() / np.count_nonzero(~np.isnan(self.delay[recent])))
 
 
-def test_faster_is_not_taken_for_more() -> None:
+def test_faster_is_not_taken_for_more():
     """Four days on, older clicks show that little is left to come."""
     stream = Stream.draw(4 * DAY, pace=4.0)
 
@@ -82,12 +82,12 @@ def test_faster_is_not_taken_for_more() -> None:
     assert stream.ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
-def test_more_is_not_taken_for_faster() -> None:
+def test_more_is_not_taken_for_faster():
     assert Stream.draw(4 * DAY, more=2.2).ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
 @pytest.mark.parametrize(("pace", "more"), [(3.0, 1.0), (4.0, 1.0), (1.0, 1.5)])
-def test_a_day_on_the_post_click_window_tells_faster_from_more(pace: float, more: float) -> None:
+def test_a_day_on_the_post_click_window_tells_faster_from_more(pace, more):
     """Clicks of a day show a few hours of delays: what came within the window tells most."""
     stream = Stream.draw(DAY, pace=pace, more=more)
 
@@ -96,11 +96,11 @@ def test_a_day_on_the_post_click_window_tells_faster_from_more(pace: float, more
 
 @settings(max_examples=10)
 @given(st.floats(0.5, 4.0), st.floats(0.6, 2.0))
-def test_any_rate_and_pace_are_told_after_days(pace: float, more: float) -> None:
+def test_any_rate_and_pace_are_told_after_days(pace, more):
     assert Stream.draw(4 * DAY, pace=pace, more=more).ratio(told=True) == pytest.approx(1, abs=0.1)
 
 
-def test_where_nothing_changes_nothing_is_corrected() -> None:
+def test_where_nothing_changes_nothing_is_corrected():
     assert Stream.draw(0.0).ratio(told=True) == pytest.approx(1.0, abs=0.08)
 
 
@@ -120,14 +120,14 @@ def error(found: DelayDistribution) -> float:
 
 
 @pytest.mark.parametrize("pace", [0.4, 3.0])
-def test_conversions_at_another_pace_do_not_bend_the_curve(pace: float) -> None:
+def test_conversions_at_another_pace_do_not_bend_the_curve(pace):
     """That of mature clicks holds a week on, when a fifth of the conversions are of another."""
     stream = Stream.draw(6 * DAY, pace=pace)
 
     assert error(fitted(stream)) < 0.02
 
 
-def test_changes_of_pace_are_told_by_when_conversions_come() -> None:
+def test_changes_of_pace_are_told_by_when_conversions_come():
     stream, curve = Stream.draw(6 * DAY, pace=3.0), fitted(Stream.draw(0.0)).curve()
     seen = ~np.isnan(stream.delay) & (stream.clicked + stream.delay <= NOW)
     clicked, delay = stream.clicked[seen], stream.delay[seen]
@@ -148,7 +148,7 @@ def test_changes_of_pace_are_told_by_when_conversions_come() -> None:
     assert changes_of_pace([], clicked) is None
 
 
-def test_a_campaign_of_other_delays_that_grows_is_no_change_of_pace() -> None:
+def test_a_campaign_of_other_delays_that_grows_is_no_change_of_pace():
     random, n = np.random.default_rng(4), 40_000
     rows = np.repeat(np.array([0, 1], np.int32), n)
     age = np.concatenate((4 * WINDOW * random.random(n), 9 * DAY * random.random(n)))
@@ -165,7 +165,7 @@ def test_a_campaign_of_other_delays_that_grows_is_no_change_of_pace() -> None:
     assert both.shares == pytest.approx(alone.shares)
 
 
-def test_delays_at_the_end_of_a_short_window_are_labelled() -> None:
+def test_delays_at_the_end_of_a_short_window_are_labelled():
     """At a fifth of the pace nothing would come within it."""
     random, n, window = np.random.default_rng(5), 20_000, 2 * HOUR
     age = 14 * DAY * random.random(n)
@@ -182,7 +182,7 @@ def test_delays_at_the_end_of_a_short_window_are_labelled() -> None:
     assert labels.mean() == pytest.approx(0.5, abs=0.02)
 
 
-def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing() -> None:
+def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing():
     none = np.zeros(0)
     cohorts = Cohorts.of(none, none, none, none, window=WINDOW, post_click=HOUR)
     delays = dataclasses.replace(Stream.draw(0.0, n=50_000).delays(), cohorts=cohorts)
@@ -194,7 +194,7 @@ def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
-def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed: int, count: int) -> None:
+def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed, count):
     random = np.random.default_rng(seed)
     first, evidence = random.random((2, 3)), 3.0 * random.normal(size=(count, 2, 3))
     columns = [(random.random((2, 2)), random.random((3, 3))) for _ in range(count - 1)]
@@ -219,9 +219,7 @@ def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed: int, count: int
 
 @pytest.mark.parametrize("halfway", [0.02, 0.1, 0.3])
 @pytest.mark.parametrize("post_click", [0.25 * HOUR, HOUR])
-def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(
-    halfway: float, post_click: float
-) -> None:
+def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(halfway, post_click):
     """Of the youngest, too, whose conversions have only begun to come."""
     spread, n = 3 * HOUR, 1_000
     moved = spread * (2 * np.arange(n) + 1 - n) / n
@@ -238,7 +236,7 @@ def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(
     np.testing.assert_allclose(due(np.zeros(1), spread)[0], due(moved, 0.0).mean(axis=0), rtol=2e-3)
 
 
-def test_cohorts_come_back_out_of_json() -> None:
+def test_cohorts_come_back_out_of_json():
     delays = Stream.draw(0.0, n=50_000).delays()
 
     back = DelayDistribution.from_dict(delays.to_dict())
@@ -249,7 +247,7 @@ def test_cohorts_come_back_out_of_json() -> None:
     assert back.cohorts.seen.sum() == delays.cohorts.seen.sum() > 0
 
 
-def test_cohorts_of_an_earlier_version_are_left_out() -> None:
+def test_cohorts_of_an_earlier_version_are_left_out():
     """They do not know the conversions of the post-click window."""
     data: dict[str, Any] = Stream.draw(0.0, n=50_000).delays().to_dict()
     del data["cohorts"]["within"]
@@ -270,9 +268,7 @@ CLICKS = st.tuples(
 )
 @example([(1.0, 2 * HOUR, 0.5)], HOUR, 1.0)
 @example([(0.0, 2 * HOUR, 0.0)], 0.0, 0.0)
-def test_any_cohorts_count_each_conversion_once_and_give_a_belief(
-    clicks: list[tuple[float, float, float | None]], post_click: float, within: float
-) -> None:
+def test_any_cohorts_count_each_conversion_once_and_give_a_belief(clicks, post_click, within):
     """Whatever share of all comes within the window, all of them even; ages younger than it."""
     p, age = np.array([each[:2] for each in clicks]).T
     delay = np.array([np.nan if at is None else at for *_, at in clicks]) * age
@@ -301,7 +297,7 @@ def test_any_cohorts_count_each_conversion_once_and_give_a_belief(
         ({"window": 2 * WINDOW}, "must be 604800"),
     ],
 )
-def test_what_are_no_cohorts_is_refused(broken: dict[str, object], told: str) -> None:
+def test_what_are_no_cohorts_is_refused(broken, told):
     data: dict[str, Any] = Stream.draw(0.0, n=50_000).delays().to_dict()
     data["cohorts"] = {**data["cohorts"], **broken}
 

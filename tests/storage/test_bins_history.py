@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-import redis
 
-from app.storage.bins import TABLES_AT_ONCE, BinsStore, hour_blocks
+from app.storage.bins import TABLES_AT_ONCE, hour_blocks
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from calibrators import BinsTable
 from calibrators.bins.table import HourTables
-from tests.storage.conftest import HOUR, Append
+from tests.storage.conftest import HOUR
 from tests.storage.test_bins_store import events
 
 
@@ -24,7 +23,7 @@ def by_hour(blocks: list[HourTables], hour: int) -> BinsTable:
     return BinsTable.merge(block[hour] for block in blocks if hour in block)
 
 
-def test_its_hours_are_those_of_the_store(append: Append, store: BinsStore) -> None:
+def test_its_hours_are_those_of_the_store(append, store):
     for hour in range(HOUR, HOUR + 4):
         append(events(hour, campaigns=30 + hour - HOUR))
     append(events(HOUR, "view"))
@@ -37,7 +36,7 @@ def test_its_hours_are_those_of_the_store(append: Append, store: BinsStore) -> N
         assert by_hour(blocks, hour) == store.hour("click", hour)
 
 
-def test_no_campaign_is_in_two_blocks(append: Append, store: BinsStore) -> None:
+def test_no_campaign_is_in_two_blocks(append, store):
     for hour in (HOUR, HOUR + 1):
         append(events(hour, campaigns=60))
     store.fold()
@@ -49,7 +48,7 @@ def test_no_campaign_is_in_two_blocks(append: Append, store: BinsStore) -> None:
     assert len(set.union(*names)) == sum(map(len, names)) == 60
 
 
-def test_it_is_read_anew_each_time(append: Append, store: BinsStore) -> None:
+def test_it_is_read_anew_each_time(append, store):
     append(events(HOUR))
     store.fold()
     history = store.history("click", HOUR, HOUR + 1)
@@ -60,9 +59,7 @@ def test_it_is_read_anew_each_time(append: Append, store: BinsStore) -> None:
     assert by_hour(list(history), HOUR).total().total_count == 2 * before
 
 
-def test_of_more_hours_than_are_read_at_once_none_is_left_out(
-    append: Append, store: BinsStore
-) -> None:
+def test_of_more_hours_than_are_read_at_once_none_is_left_out(append, store):
     hours = range(HOUR, HOUR + TABLES_AT_ONCE + 2)
     for hour in hours:
         append(events(hour, campaigns=1))
@@ -73,13 +70,11 @@ def test_of_more_hours_than_are_read_at_once_none_is_left_out(
     assert set(block) == set(hours)
 
 
-def test_without_events_there_are_no_blocks(store: BinsStore) -> None:
+def test_without_events_there_are_no_blocks(store):
     assert list(store.history("click", HOUR, HOUR + 3)) == []
 
 
-def test_damaged_bins_are_set_aside_and_named(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_damaged_bins_are_set_aside_and_named(append, store, redis_client):
     append(events(HOUR))
     store.fold()
     place = TargetHour(shard_of("campaign-0"), "click", HOUR)
@@ -92,7 +87,7 @@ def test_damaged_bins_are_set_aside_and_named(
 
 
 @pytest.mark.parametrize("campaigns", [1, 7, 20, 1000])
-def test_blocks_of_any_size_are_the_tables(campaigns: int) -> None:
+def test_blocks_of_any_size_are_the_tables(campaigns):
     tables = {hour: table(hour, 20 + hour) for hour in range(3)}
 
     blocks = list(hour_blocks({hour: one.packed for hour, one in tables.items()}, campaigns))
@@ -104,9 +99,7 @@ def test_blocks_of_any_size_are_the_tables(campaigns: int) -> None:
         assert by_hour(blocks, hour) == one
 
 
-def test_a_shard_is_read_when_its_first_block_is_asked_for(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_a_shard_is_read_when_its_first_block_is_asked_for(append, store, redis_client):
     append(events(HOUR, campaigns=100))
     store.fold()
     blocks = iter(store.history("click", HOUR, HOUR + 1))

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import redis
 
 from app.storage import bins
 from app.storage.batch import EventBatch
 from app.storage.bins import TABLES_AT_ONCE, BinsStore
 from app.storage.keys import SHARDS, TargetHour, hours, set_aside, shard_of
 from calibrators import BinsTable
-from tests.storage.conftest import HOUR, Append, Impressions
+from tests.storage.conftest import HOUR
 from tests.storage.contents import damaged_blocks
 from tests.storage.shards import by_shard
 
@@ -33,16 +32,14 @@ def events(hour: int, target: str = "click", campaigns: int = 20) -> EventBatch:
     return batch
 
 
-def test_an_empty_store_has_empty_bins(store: BinsStore) -> None:
+def test_an_empty_store_has_empty_bins(store):
     assert store.hour("click", HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR) == BinsTable.empty()
     assert store.window("click", HOUR, HOUR + 5, calibrated=True) == BinsTable.empty()
     assert (store.hours("click"), store.fold(), damaged_blocks(store)) == ([], 0, 0)
 
 
-def test_a_window_is_the_sum_of_its_hours_without_the_last(
-    append: Append, store: BinsStore
-) -> None:
+def test_a_window_is_the_sum_of_its_hours_without_the_last(append, store):
     for hour in range(HOUR, HOUR + 4):
         append(events(hour))
     store.fold()
@@ -53,9 +50,7 @@ def test_a_window_is_the_sum_of_its_hours_without_the_last(
     assert window.total().total_count == 40
 
 
-def test_a_window_of_more_hours_than_are_read_at_once_is_whole(
-    append: Append, store: BinsStore
-) -> None:
+def test_a_window_of_more_hours_than_are_read_at_once_is_whole(append, store):
     for hour in range(HOUR, HOUR + 2 * TABLES_AT_ONCE + 1):
         append(events(hour, campaigns=2))
     store.fold()
@@ -65,7 +60,7 @@ def test_a_window_of_more_hours_than_are_read_at_once_is_whole(
     assert window.total().total_count == 2 * (2 * TABLES_AT_ONCE + 1)
 
 
-def test_targets_do_not_mix(append: Append, store: BinsStore) -> None:
+def test_targets_do_not_mix(append, store):
     append(events(HOUR, "click"))
     append(events(HOUR + 1, "click:late"))
     store.fold()
@@ -74,7 +69,7 @@ def test_targets_do_not_mix(append: Append, store: BinsStore) -> None:
     assert store.hour("click:late", HOUR) == BinsTable.empty()
 
 
-def test_hours_hold_what_is_folded_and_what_is_not(append: Append, store: BinsStore) -> None:
+def test_hours_hold_what_is_folded_and_what_is_not(append, store):
     append(events(HOUR + 7))
     store.fold()
     append(events(HOUR))
@@ -83,8 +78,8 @@ def test_hours_hold_what_is_folded_and_what_is_not(append: Append, store: BinsSt
 
 
 def test_hours_that_expired_are_not_named_and_the_next_fold_forgets_them(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+    append, store, redis_client
+):
     append(events(HOUR))
     store.fold()
     for shard in range(SHARDS):
@@ -101,8 +96,8 @@ def test_hours_that_expired_are_not_named_and_the_next_fold_forgets_them(
 
 @pytest.mark.parametrize("damaged", [b"", b"SBTB", b"JUNK" * 20, table(campaigns=1).to_bytes()[1:]])
 def test_damaged_bins_are_set_aside_and_named_never_a_smaller_sum_in_silence(
-    damaged: bytes, append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+    damaged, append, store, redis_client
+):
     append(events(HOUR))
     store.fold()
     redis_client.hset(PLACE.bins, "table", damaged)
@@ -114,9 +109,7 @@ def test_damaged_bins_are_set_aside_and_named_never_a_smaller_sum_in_silence(
     assert redis_client.hget(set_aside(PLACE.bins), "table") == damaged
 
 
-def test_damaged_judged_bins_are_set_aside_and_their_hour_is_evaluated_anew(
-    store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_damaged_judged_bins_are_set_aside_and_their_hour_is_evaluated_anew(store, redis_client):
     store.write_calibrated("click", HOUR, by_shard(table()))
     redis_client.set(PLACE.calibrated, b"damaged")
 
@@ -128,9 +121,7 @@ def test_damaged_judged_bins_are_set_aside_and_their_hour_is_evaluated_anew(
 
 
 @pytest.mark.parametrize("calibrated", [False, True])
-def test_bins_under_another_key_are_damaged(
-    calibrated: bool, append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_bins_under_another_key_are_damaged(calibrated, append, store, redis_client):
     append(events(HOUR))
     store.fold()
     store.write_calibrated("click", HOUR, by_shard(table()))
@@ -143,12 +134,12 @@ def test_bins_under_another_key_are_damaged(
     assert [found["hour"] for found in store.damage.emptied()] == [HOUR + 1]
 
 
-def test_judged_bins_are_read_as_they_were_written(store: BinsStore) -> None:
+def test_judged_bins_are_read_as_they_were_written(store):
     store.write_calibrated("click", HOUR, by_shard(table()))
     assert store.window("click", HOUR, HOUR + 1, calibrated=True) == table()
 
 
-def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
+def test_a_judged_window_is_the_sum_of_its_hours(store):
     for seed in range(3):
         store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
@@ -157,16 +148,14 @@ def test_a_judged_window_is_the_sum_of_its_hours(store: BinsStore) -> None:
     assert window == BinsTable.merge([table(1), table(2)])
 
 
-def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(
-    store: BinsStore,
-) -> None:
+def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(store):
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=40)))
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=2)))
 
     assert store.window("click", HOUR, HOUR + 1, calibrated=True) == table(campaigns=2)
 
 
-def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
+def test_an_hour_without_events_is_judged_too(store):
     """It must not be judged again and again."""
     store.write_calibrated("click", HOUR + 1, by_shard(BinsTable.empty()))
     store.write_calibrated("click", HOUR + 3, by_shard(table()))
@@ -176,9 +165,7 @@ def test_an_hour_without_events_is_judged_too(store: BinsStore) -> None:
     assert store.calibrated_hours("view", HOUR, HOUR + 4) == set()
 
 
-def test_an_hour_whose_judging_was_cut_short_is_not_judged(
-    store: BinsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_hour_whose_judging_was_cut_short_is_not_judged(store, monkeypatch):
     """The tables of its shards are written a few at a time."""
 
     def until_the_worker_dies() -> Iterator[BinsTable]:
@@ -193,9 +180,7 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(
     assert store.calibrated_hours("click", HOUR, HOUR + 1) == set()
 
 
-def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
-    store: BinsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(store, monkeypatch):
     monkeypatch.setattr(bins, "_REPLY_BYTES", 1)
     monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     for seed in range(9):
@@ -206,9 +191,7 @@ def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(
     assert window == BinsTable.merge(map(table, range(9)))
 
 
-def test_judged_bins_are_not_what_is_learnt_from(
-    append: Append, store: BinsStore, impressions: Impressions
-) -> None:
+def test_judged_bins_are_not_what_is_learnt_from(append, store, impressions):
     append(impressions(10))
     store.fold()
     before = store.hour("click", HOUR)
@@ -219,7 +202,7 @@ def test_judged_bins_are_not_what_is_learnt_from(
     assert store.hours("click") == [HOUR]
 
 
-def test_judged_bins_live_as_long_as_is_said_for_them(redis_client: redis.Redis) -> None:
+def test_judged_bins_live_as_long_as_is_said_for_them(redis_client):
     """They are read over the window only, which may be shorter than what is learnt from."""
     for seconds, expected in ((None, 5000), (700, 700)):
         judged = BinsStore(redis_client, 5000, calibrated_seconds=seconds)

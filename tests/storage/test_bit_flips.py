@@ -21,7 +21,6 @@ from app.storage.lease import Heartbeat, JointRefits, Lease
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_redis
-from app.storage.redis.server import EmbeddedRedis
 from app.storage.statistics.breakdowns import Breakdowns, UnitDays
 from app.storage.statistics.folding import Folding
 from app.storage.versions import Versions
@@ -262,7 +261,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(redis_server, tmp_path_factory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("traffic")
     with open_redis(redis_server.url) as client:
         client.flushall()
@@ -280,7 +279,7 @@ def world(redis_server: EmbeddedRedis, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.slow
-def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
+def test_every_kind_is_stored_and_has_a_reader(world):
     stored = {place.kind for key in world.held for place in _parts(key, b"1")}
 
     assert stored == READERS.keys() | UNSEEN.keys() - {"damage"}
@@ -293,7 +292,7 @@ def test_every_kind_is_stored_and_has_a_reader(world: World) -> None:
         pytest.param(4000, id="all", marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
     ],
 )
-def test_a_flipped_bit_is_noticed_or_changes_nothing(world: World, flips: int) -> None:
+def test_a_flipped_bit_is_noticed_or_changes_nothing(world, flips):
     draw, silent, sound = random.Random(flips), [], {}
     places = {kind: found for kind, found in world.places().items() if kind in READERS}
     for number in range(flips):

@@ -52,9 +52,7 @@ weights = st.floats(0, LARGEST_WEIGHT)
         )
     )
 )
-def test_a_block_is_read_as_it_was_written(
-    drawn: tuple[tuple[str, ...], list[tuple[int, float, float, float]]],
-) -> None:
+def test_a_block_is_read_as_it_was_written(drawn):
     campaigns, events = drawn
     written = block(campaigns, *(zip(*events, strict=True) if events else ((), (), (), ())))
 
@@ -66,7 +64,7 @@ def test_a_block_is_read_as_it_was_written(
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=20))
-def test_rows_that_are_marked_as_duplicates_are_left_out(marks: list[bool]) -> None:
+def test_rows_that_are_marked_as_duplicates_are_left_out(marks):
     size = len(marks)
     scores = tuple(np.linspace(0, 1, size))
     data = encoded(block(("a",), (0,) * size, scores, (1.0,) * size, (0.0,) * size))
@@ -78,7 +76,7 @@ def test_rows_that_are_marked_as_duplicates_are_left_out(marks: list[bool]) -> N
     assert len(read) == len(kept)
 
 
-def test_the_layout_is_the_documented_one() -> None:
+def test_the_layout_is_the_documented_one():
     """Blocks outlive the process that wrote them: a new layout needs a new schema_version."""
     body = struct.pack("<II", 1, 2) + pack_names(["é"]) + struct.pack("<2I6d", 0, 0, *[0.5] * 6)
     half = (0.5, 0.5)
@@ -86,14 +84,14 @@ def test_the_layout_is_the_documented_one() -> None:
     assert encoded(block(("é",), (0, 0), half, half, half)) == sealed(body)
 
 
-def test_a_block_that_is_cut_short_anywhere_is_refused() -> None:
+def test_a_block_that_is_cut_short_anywhere_is_refused():
     data = encoded(block())
     for length in range(len(data)):
         with pytest.raises(ValueError, match="block"):
             decode_block(data[:length])
 
 
-def test_any_changed_byte_is_noticed() -> None:
+def test_any_changed_byte_is_noticed():
     data = bytearray(encoded(block()))
     for place in range(len(data)):
         for flipped in (0x01, 0x80, 0xFF):
@@ -103,7 +101,7 @@ def test_any_changed_byte_is_noticed() -> None:
             data[place] ^= flipped
 
 
-def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
+def test_a_flipped_mark_and_a_block_of_another_log_are_noticed():
     data = bytearray(marked(encoded(block(), 7), b"\0\1\0"))
     assert len(decode_block(bytes(data), 7)) == 2
     with pytest.raises(ValueError, match="its checksum is wrong"):
@@ -140,14 +138,14 @@ def test_a_flipped_mark_and_a_block_of_another_log_are_noticed() -> None:
         (marked(encoded(block()), b"\0\1\0\0"), "3 rows needs as many marks"),
     ],
 )
-def test_what_no_writer_would_write_is_refused_with_its_rule(data: bytes, rule: str) -> None:
+def test_what_no_writer_would_write_is_refused_with_its_rule(data, rule):
     """A right checksum is not enough: a fold must never add what it cannot trust."""
     with pytest.raises(ValueError, match=rule):
         decode_block(data)
 
 
 @given(st.binary(max_size=200))
-def test_foreign_bytes_are_refused_never_a_crash(body: bytes) -> None:
+def test_foreign_bytes_are_refused_never_a_crash(body):
     for data in (body, sealed(body)):
         try:
             decode_block(data)

@@ -106,9 +106,7 @@ def sent(rows: list[Row]) -> list[Row]:
     return [*rows[: 2 * third], *((*row[:2], 0.0, 1.0, row[4]) for row in rows[2 * third :])]
 
 
-def test_every_breakdown_has_each_event_once_whatever_is_repeated(
-    append: Append, redis_client: redis.Redis
-) -> None:
+def test_every_breakdown_has_each_event_once_whatever_is_repeated(append, redis_client):
     rows, found = drawn_rows(1, 300), []
     for fold_bytes in (1, 1 << 20):
         redis_client.flushall()
@@ -123,9 +121,7 @@ def test_every_breakdown_has_each_event_once_whatever_is_repeated(
     assert found[0] == found[1] == {name: expected_of(name, sent(rows)) for name in BREAKDOWNS}
 
 
-def test_events_without_terms_leave_the_blocks_and_bins_as_they_were(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_events_without_terms_leave_the_blocks_and_bins_as_they_were(append, store, redis_client):
     plain = [(*row[:4], NO_TERMS) for row in drawn_rows(2, 90)]
     versions = [key[1] for key in _stored(append, redis_client, plain)]
     store.fold()
@@ -142,9 +138,7 @@ def _stored(append: Append, client: redis.Redis, rows: list[Row]) -> Iterator[tu
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_fold_that_dies_neither_doubles_nor_loses(
-    append: Append, store: BinsStore, redis_url: str, moment: str
-) -> None:
+def test_a_fold_that_dies_neither_doubles_nor_loses(append, store, redis_url, moment):
     rows = drawn_rows(3, 90)
     append(batch_of(rows))
     dying: Any = {moment: die}
@@ -157,9 +151,7 @@ def test_a_fold_that_dies_neither_doubles_nor_loses(
 
 
 @pytest.mark.parametrize("by", ["reading", "folding"])
-def test_a_damaged_breakdown_is_set_aside_and_nothing_else(
-    append: Append, store: BinsStore, redis_client: redis.Redis, by: str
-) -> None:
+def test_a_damaged_breakdown_is_set_aside_and_nothing_else(append, store, redis_client, by):
     rows, key = drawn_rows(4, 90), TargetHour(shard_of("a"), "click", HOUR).bins
     append(batch_of(rows))
     store.fold()
@@ -177,9 +169,7 @@ def test_a_damaged_breakdown_is_set_aside_and_nothing_else(
         assert store.hour("click", HOUR) == bins
 
 
-def test_a_breakdown_whose_name_is_damaged_is_noticed(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_a_breakdown_whose_name_is_damaged_is_noticed(append, store, redis_client):
     key = TargetHour(shard_of("a"), "click", HOUR).bins
     append(batch_of(drawn_rows(5, 90)))
     store.fold()
@@ -192,9 +182,7 @@ def test_a_breakdown_whose_name_is_damaged_is_noticed(
     assert b"bie" not in redis_client.hkeys(key)
 
 
-def test_a_sum_that_no_cell_holds_never_stops_the_bins(
-    append: Append, store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_a_sum_that_no_cell_holds_never_stops_the_bins(append, store, redis_client):
     count = 9300
     columns = EventColumns(
         ("a",),
@@ -227,7 +215,7 @@ def test_a_sum_that_no_cell_holds_never_stops_the_bins(
         {"value": LARGEST_WEIGHT * 2},
     ],
 )
-def test_terms_that_no_event_has_are_damage(bad: dict[str, Any]) -> None:
+def test_terms_that_no_event_has_are_damage(bad):
     terms = np.array([NO_TERMS._replace(**bad)], TERMS)
     block = Block(("a",), np.zeros(1, np.uint32), ONE / 2, ONE, ONE, terms)
     fine = encoded(replace(block, terms=np.array([Terms(2, 4095, 1.0, 2.0, 3.0)], TERMS)))

@@ -1,7 +1,6 @@
 """kill -9 of the server amid click events and their closing: all that was acknowledged, once."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 import redis
@@ -53,7 +52,7 @@ class Written:
             log.drop(place, mark)
 
 
-def test_acknowledged_click_events_survive_kills(redis_binary: Path, tmp_path: Path) -> None:
+def test_acknowledged_click_events_survive_kills(redis_binary, tmp_path):
     traffic, written = Traffic(request), Written()
     for round_ in range(KILLS):
         with EmbeddedRedis(tmp_path, redis_binary) as server:
@@ -75,8 +74,8 @@ def test_acknowledged_click_events_survive_kills(redis_binary: Path, tmp_path: P
 
 @pytest.mark.parametrize("milliseconds", [1, 5, 15])
 def test_a_kill_in_the_midst_of_closing_neither_loses_nor_doubles(
-    milliseconds: int, redis_binary: Path, tmp_path: Path
-) -> None:
+    milliseconds, redis_binary, tmp_path
+):
     traffic, written = Traffic(request), Written()
     traffic.acknowledged |= set(range(60))
     with EmbeddedRedis(tmp_path, redis_binary) as server:

@@ -1,7 +1,6 @@
 """Clicks, behaviours and conversions: stored once, or refused as a whole by what is known."""
 
 import pytest
-import redis
 
 from app.storage.bins import BinsStore
 from app.storage.clicks import OpenClicks, Refusal, StoreRefusal
@@ -25,7 +24,7 @@ from tests.storage.contents import contents
 
 
 @pytest.fixture
-def append(redis_url: str):
+def append(redis_url):
     """Appends a batch of the events given, by the rules of these tests."""
 
     def run(*events, key=(), rules=RULES, **more) -> Appended:
@@ -35,12 +34,12 @@ def append(redis_url: str):
 
 
 @pytest.fixture
-def clicks(redis_client: redis.Redis) -> OpenClicks:
+def clicks(redis_client) -> OpenClicks:
     return OpenClicks(redis_client)
 
 
 @pytest.fixture
-def conversions(redis_client: redis.Redis):
+def conversions(redis_client):
     """Reads all conversions that are pending, and leaves them."""
     log = ConversionLog(redis_client)
     return lambda: [one for place in log.pending() for one in log.read(place)[1]]

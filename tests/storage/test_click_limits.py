@@ -1,7 +1,6 @@
 """The limits of what clicks carry and of what waits for them."""
 
 import pytest
-import redis
 
 from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, StoreRefusal
 from app.storage.event_log import Appended
@@ -10,13 +9,13 @@ from tests.storage.contents import contents
 
 
 @pytest.fixture
-def append(redis_url: str):
+def append(redis_url):
     """Appends the events given, by the rules of these tests."""
     return lambda *events, **more: append_by(redis_url, RULES, of(*events, **more))
 
 
 @pytest.fixture
-def clicks(redis_client: redis.Redis) -> OpenClicks:
+def clicks(redis_client) -> OpenClicks:
     return OpenClicks(redis_client)
 
 

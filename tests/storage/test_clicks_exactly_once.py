@@ -52,9 +52,7 @@ quickly = settings(
 
 @quickly
 @given(events=st.lists(clicks | behaviours | conversions, max_size=30), size=st.integers(1, 8))
-def test_any_order_and_split_gives_the_same_clicks(
-    redis_url: str, events: list[Sent], size: int
-) -> None:
+def test_any_order_and_split_gives_the_same_clicks(redis_url, events, size):
     """All that comes before the close; what is untimely is left out, refused or dropped."""
     history = History(redis_url, iter(events), size)
 
@@ -70,9 +68,7 @@ def test_any_order_and_split_gives_the_same_clicks(
     steps=steps,
     size=st.integers(1, 8),
 )
-def test_deaths_and_retries_neither_lose_nor_double(
-    redis_url: str, events: list[Sent], steps: list[str], size: int
-) -> None:
+def test_deaths_and_retries_neither_lose_nor_double(redis_url, events, steps, size):
     history = History(redis_url, iter(events), size)
     for step in steps:
         history.perform(step)

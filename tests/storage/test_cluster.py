@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ def running() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def served(running: Cluster) -> Iterator[redis.Redis]:
+def served(running) -> Iterator[redis.Redis]:
     """A client of the cluster, which is empty."""
     running.wait_until_whole()
     running.flush()
@@ -77,8 +76,8 @@ def total(client: redis.Redis) -> float:
 
 
 def test_a_request_is_stored_once_and_folded_to_the_bytes_of_one_server(
-    running: Cluster, served: redis.Redis, redis_client: redis.Redis, redis_url: str
-) -> None:
+    running, served, redis_client, redis_url
+):
     mixed = batch_of(200)
     for number in range(100):
         mixed.add("click", HOUR, f"c-{number % CAMPAIGNS}", 0.25, 1.0, 0.0, f"id-{number}")
@@ -100,7 +99,7 @@ def test_a_request_is_stored_once_and_folded_to_the_bytes_of_one_server(
     assert all(len(node.client.keys("*")) > 0 for node in running.nodes)
 
 
-def test_clicks_gather_close_and_convert(running: Cluster, served: redis.Redis) -> None:
+def test_clicks_gather_close_and_convert(running, served):
     clicks, log = OpenClicks(served), ConversionLog(served)
     many = [click(str(number), features={"age": 3.0}) for number in range(30)]
     done = [did(AT + 5, str(number)) for number in range(30)]
@@ -129,7 +128,7 @@ def test_clicks_gather_close_and_convert(running: Cluster, served: redis.Redis) 
     assert (counts["closed"], counts["open"], counts["orphans"]) == (30, 0, 1)
 
 
-def test_versions_jobs_notices_and_the_watch(running: Cluster, served: redis.Redis) -> None:
+def test_versions_jobs_notices_and_the_watch(running, served):
     lease = Lease(served, "worker", "test", 60.0)
     versions, notices = Versions(served, 2), Notices(served)
     notices.wait(0.1)
@@ -153,9 +152,7 @@ def test_versions_jobs_notices_and_the_watch(running: Cluster, served: redis.Red
     assert (watch.writable, watch.dangers, store_dangers(served)[0]) == (True, (), ())
 
 
-def test_a_worker_refits_trains_and_closes_clicks(
-    running: Cluster, served: redis.Redis, tmp_path: Path
-) -> None:
+def test_a_worker_refits_trains_and_closes_clicks(running, served, tmp_path):
     """Real traffic and a real worker, with a delayed target, leave something of every kind."""
     store_traffic(served, running.url, tmp_path)
 
@@ -166,12 +163,12 @@ def test_a_worker_refits_trains_and_closes_clicks(
     assert Damage(served).counts() == {}
 
 
-def test_one_node_by_itself_is_refused(running: Cluster, served: redis.Redis) -> None:
+def test_one_node_by_itself_is_refused(running, served):
     with open_redis(f"redis://{running.nodes[0].address}") as alone:
         assert store_dangers(alone)[0] == (StoreDanger.CLUSTER,)
 
 
-def test_what_is_sent_to_no_master_is_refused(served: redis.Redis) -> None:
+def test_what_is_sent_to_no_master_is_refused(served):
     """And does not go to whatever server listens on the usual port of this machine."""
     with pytest.raises(RuntimeError, match="not sent to a master"):
         served.pipeline().watch(keys.API_KEYS)
@@ -275,9 +272,7 @@ def some_more(sender: Sender) -> None:
 
 
 @pytest.mark.parametrize("shard", [0, 7])
-def test_a_master_that_is_killed_loses_and_doubles_nothing(
-    shard: int, running: Cluster, served: redis.Redis
-) -> None:
+def test_a_master_that_is_killed_loses_and_doubles_nothing(shard, running, served):
     def kill_and_restart(sender: Sender) -> None:
         some_more(sender)
         node = running.master_of(keys.logs(shard))
@@ -288,9 +283,7 @@ def test_a_master_that_is_killed_loses_and_doubles_nothing(
     under_traffic(running, served, kill_and_restart)
 
 
-def test_nothing_is_lost_with_a_replica_that_lagged_and_is_promoted(
-    running: Cluster, served: redis.Redis
-) -> None:
+def test_nothing_is_lost_with_a_replica_that_lagged_and_is_promoted(running, served):
     """With WAIT nothing is acknowledged that it has not got, without everything is."""
     key = keys.logs(5)
     later = EventBatch()
@@ -318,9 +311,7 @@ def test_nothing_is_lost_with_a_replica_that_lagged_and_is_promoted(
 
 
 @pytest.mark.parametrize("shard", [3, 12])
-def test_a_slot_that_moves_loses_and_doubles_nothing(
-    shard: int, running: Cluster, served: redis.Redis
-) -> None:
+def test_a_slot_that_moves_loses_and_doubles_nothing(shard, running, served):
     def move(sender: Sender) -> None:
         some_more(sender)
         source = running.master_of(keys.logs(shard))
@@ -332,9 +323,7 @@ def test_a_slot_that_moves_loses_and_doubles_nothing(
     under_traffic(running, served, move)
 
 
-def test_a_map_that_was_read_with_a_hole_is_read_again(
-    running: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_map_that_was_read_with_a_hole_is_read_again(running, monkeypatch):
     """While the cluster came into being."""
     running.wait_until_whole()
     slot = key_slot(b"hole")
@@ -347,7 +336,7 @@ def test_a_map_that_was_read_with_a_hole_is_read_again(
         until(lambda: client.set("sirocco:{hole}", 1), "the map is whole")
 
 
-def test_nodes_that_call_themselves_nothing_are_found(running: Cluster) -> None:
+def test_nodes_that_call_themselves_nothing_are_found(running):
     running.wait_until_whole()
     for node in running.nodes:
         node.client.config_set("cluster-preferred-endpoint-type", "unknown-endpoint")
@@ -359,9 +348,7 @@ def test_nodes_that_call_themselves_nothing_are_found(running: Cluster) -> None:
             node.client.config_set("cluster-preferred-endpoint-type", "ip")
 
 
-def test_who_waits_while_no_node_answers_does_not_ask_them_again(
-    running: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_waits_while_no_node_answers_does_not_ask_them_again(running, monkeypatch):
     asked: list[object] = []
 
     def silent(self: SlotMap, node: object) -> None:
@@ -377,6 +364,6 @@ def test_who_waits_while_no_node_answers_does_not_ask_them_again(
     assert len(asked) == len(set(asked))
 
 
-def test_settings_take_these_addresses() -> None:
+def test_settings_take_these_addresses():
     url = "rediss+cluster://a:1,b:2"
     assert Settings(redis_url=url).redis_url == url

@@ -7,12 +7,10 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-import redis
 
 from app.storage.bins import BinsStore
 from app.storage.errors import StorageUnavailable
@@ -32,7 +30,7 @@ ONE_BY_ONE = 40 * TIMEOUT
 
 
 @pytest.fixture
-def server(redis_binary: Path, tmp_path: Path) -> Iterator[EmbeddedRedis]:
+def server(redis_binary, tmp_path) -> Iterator[EmbeddedRedis]:
     """A server of the test's own, to be frozen."""
     with EmbeddedRedis(tmp_path, redis_binary) as running:
         yield running
@@ -49,9 +47,7 @@ def frozen(server: EmbeddedRedis) -> Iterator[None]:
         os.kill(server.process_id, signal.SIGCONT)
 
 
-def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(
-    server: EmbeddedRedis,
-) -> None:
+def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(server):
     with open_redis(server.url, TIMEOUT) as client:
         versions = Versions(client, kept=1)
 
@@ -82,9 +78,7 @@ async def stored(log: EventLog, *request: Any) -> Appended:
             return await log.append(*request)
 
 
-def test_a_frozen_server_fails_every_request_within_the_timeout(
-    server: EmbeddedRedis, impressions: Impressions
-) -> None:
+def test_a_frozen_server_fails_every_request_within_the_timeout(server, impressions):
     """Also those that wait for a connection: not one timeout for each that is ahead of them."""
     count = 40 * INGEST_CONNECTIONS
 
@@ -102,9 +96,7 @@ def test_a_frozen_server_fails_every_request_within_the_timeout(
     assert [type(result) for result in results] == [StorageUnavailable] * count
 
 
-def test_a_request_that_timed_out_is_stored_once_when_it_is_sent_again(
-    server: EmbeddedRedis, impressions: Impressions
-) -> None:
+def test_a_request_that_timed_out_is_stored_once_when_it_is_sent_again(server, impressions):
     """Its outcome is unknown: the server may run what it had received when it thaws."""
 
     async def append_again() -> Appended:
@@ -172,7 +164,7 @@ def append_one(url: str, impressions: Impressions) -> None:
     asyncio.run(append())
 
 
-def test_a_server_that_never_answers_is_tried_once(impressions: Impressions) -> None:
+def test_a_server_that_never_answers_is_tried_once(impressions):
     """The caller knows whether a retry is safe; nothing below it may decide that."""
     for call in (read, lambda url: append_one(url, impressions)):
         with Silent() as silent:
@@ -182,18 +174,14 @@ def test_a_server_that_never_answers_is_tried_once(impressions: Impressions) -> 
 
 
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "unix:///nowhere/redis.sock"])
-def test_a_server_that_is_not_there_is_an_error_of_storage(
-    url: str, impressions: Impressions
-) -> None:
+def test_a_server_that_is_not_there_is_an_error_of_storage(url, impressions):
     with pytest.raises(StorageUnavailable):
         read(url)
     with pytest.raises(StorageUnavailable):
         append_one(url, impressions)
 
 
-def test_connections_carry_a_name_that_tells_the_process(
-    redis_client: redis.Redis, redis_url: str
-) -> None:
+def test_connections_carry_a_name_that_tells_the_process(redis_client, redis_url):
     assert redis_client.client_getname() == f"sirocco-{os.getpid()}"
 
     async def name() -> str:

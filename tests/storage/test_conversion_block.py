@@ -38,12 +38,12 @@ def block_of(body: bytes, magic: bytes = b"SCNV", version: int = SCHEMA_VERSION)
 
 
 @given(conversions)
-def test_what_is_encoded_is_decoded(held: list[StoredConversion]) -> None:
+def test_what_is_encoded_is_decoded(held):
     assert decode_conversions(encode_conversions(held), "conversion") == held
 
 
 @given(conversions, st.data())
-def test_marked_conversions_are_left_out(held: list[StoredConversion], data: st.DataObject) -> None:
+def test_marked_conversions_are_left_out(held, data):
     marks = data.draw(st.lists(st.sampled_from([0, 1]), min_size=len(held), max_size=len(held)))
 
     decoded = decode_conversions(marked(encode_conversions(held), bytes(marks)), "conversion")
@@ -51,13 +51,13 @@ def test_marked_conversions_are_left_out(held: list[StoredConversion], data: st.
     assert decoded == [one for one, mark in zip(held, marks, strict=True) if not mark]
 
 
-def test_the_target_is_that_of_the_log() -> None:
+def test_the_target_is_that_of_the_log():
     assert {one.target for one in decode_conversions(encode_conversions(TWO), "install")} == {
         "install"
     }
 
 
-def test_every_flipped_byte_is_seen() -> None:
+def test_every_flipped_byte_is_seen():
     whole = encode_conversions(TWO)
     for place in range(len(whole)):
         data = bytearray(whole)
@@ -67,7 +67,7 @@ def test_every_flipped_byte_is_seen() -> None:
             decode_conversions(bytes(data), "conversion")
 
 
-def test_a_block_that_is_cut_short_is_refused() -> None:
+def test_a_block_that_is_cut_short_is_refused():
     whole = encode_conversions(TWO)
     for length in range(len(whole)):
         with pytest.raises(ValueError, match="block"):
@@ -89,6 +89,6 @@ def test_a_block_that_is_cut_short_is_refused() -> None:
         (marked(encode_conversions(TWO), b"\0\0\0"), "different lengths"),
     ],
 )
-def test_what_is_wrong_is_said(data: bytes, rule: str) -> None:
+def test_what_is_wrong_is_said(data, rule):
     with pytest.raises(ValueError, match=rule):
         decode_conversions(data, "conversion")

@@ -3,7 +3,6 @@
 import logging
 
 import pytest
-import redis
 
 from app.storage import keys
 from app.storage.conversions import ConversionLog
@@ -13,7 +12,7 @@ from tests.storage.contents import contents
 
 
 @pytest.fixture
-def send(redis_url: str):
+def send(redis_url):
     """Appends conversions of these times, a request each."""
 
     def run(*times):
@@ -24,7 +23,7 @@ def send(redis_url: str):
 
 
 @pytest.fixture
-def log(redis_client: redis.Redis) -> ConversionLog:
+def log(redis_client) -> ConversionLog:
     return ConversionLog(redis_client)
 
 

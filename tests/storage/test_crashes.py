@@ -1,7 +1,6 @@
 """kill -9 of the server under load: what was acknowledged is there, once, after the restart."""
 
 import asyncio
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -58,8 +57,8 @@ def window(server: EmbeddedRedis) -> BinsTable:
 
 
 def test_what_was_acknowledged_is_there_after_a_kill_and_a_retry_doubles_nothing(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+    redis_binary, tmp_path
+):
     """appendfsync always: the answer waits for the disk. A request is there whole or not at all."""
     traffic = Traffic(request)
     for round_ in range(KILLS):
@@ -83,8 +82,8 @@ def fold_step_by_step(client: redis.Redis) -> None:
 
 @pytest.mark.parametrize("milliseconds", [1, 5, 15])
 def test_a_kill_in_the_midst_of_folds_neither_loses_nor_doubles(
-    milliseconds: int, redis_binary: Path, tmp_path: Path
-) -> None:
+    milliseconds, redis_binary, tmp_path
+):
     traffic = Traffic(request)
     traffic.acknowledged |= set(range(40))
     with EmbeddedRedis(tmp_path, redis_binary) as server:
@@ -97,8 +96,8 @@ def test_a_kill_in_the_midst_of_folds_neither_loses_nor_doubles(
 
 @pytest.mark.parametrize("milliseconds", [5, 15, 40])
 def test_a_kill_in_the_midst_of_publishes_leaves_whole_versions_and_the_last_one_in_force(
-    milliseconds: int, redis_binary: Path, tmp_path: Path
-) -> None:
+    milliseconds, redis_binary, tmp_path
+):
     published: list[str] = []
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         with open_redis(server.url) as client:

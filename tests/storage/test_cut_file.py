@@ -7,7 +7,7 @@ from app.storage.redis.server import EmbeddedRedis
 from tests.storage.traffic import kill
 
 
-def test_nothing_of_half_a_transaction_comes_back(redis_binary: Path, tmp_path: Path) -> None:
+def test_nothing_of_half_a_transaction_comes_back(redis_binary, tmp_path):
     """The server was killed while it wrote it down, and once more after it had served others."""
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         store_all(server, "half", "a transaction", "cut short")

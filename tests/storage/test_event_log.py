@@ -3,14 +3,12 @@
 import asyncio
 
 import pytest
-import redis
 
 from app.storage.batch import EventBatch
-from app.storage.bins import BinsStore
 from app.storage.errors import IdempotencyConflict
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended, EventLog
 from app.storage.redis.client import open_async_redis
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.contents import contents
 
 
@@ -20,7 +18,7 @@ def of_one(event_id: str | None = None, campaign: str = "a", count: float = 1.0)
     return batch
 
 
-def test_events_of_many_logs_are_stored_by_one_request(append: Append, store: BinsStore) -> None:
+def test_events_of_many_logs_are_stored_by_one_request(append, store):
     batch = EventBatch()
     for number in range(100):
         batch.add(("click", "view")[number % 2], HOUR + number % 3, f"c{number}", 0.5, 1.0, 0.0)
@@ -32,21 +30,19 @@ def test_events_of_many_logs_are_stored_by_one_request(append: Append, store: Bi
     assert len(store.window("view", HOUR, HOUR + 3)) == 50
 
 
-def test_without_ids_and_key_equal_requests_are_all_stored(
-    append: Append, store: BinsStore, impressions: Impressions
-) -> None:
+def test_without_ids_and_key_equal_requests_are_all_stored(append, store, impressions):
     assert [append(impressions(5)) for _ in range(2)] == [Appended(5, 0)] * 2
     assert store.fold() == 10
 
 
-def test_a_request_of_no_events_stores_nothing(append: Append, redis_client: redis.Redis) -> None:
+def test_a_request_of_no_events_stores_nothing(append, redis_client):
     assert append(EventBatch(), "key", "print") == Appended(0, 0)
     assert contents(redis_client) == {}
 
 
 def test_the_same_request_again_is_all_duplicates_and_changes_nothing(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+    append, redis_client, impressions
+):
     """One key, one fingerprint: a client that saw no answer may send it again."""
     assert append(impressions(5), "key", "print") == Appended(5, 0)
     stored = contents(redis_client)
@@ -57,8 +53,8 @@ def test_the_same_request_again_is_all_duplicates_and_changes_nothing(
 
 
 def test_a_key_of_another_request_is_a_conflict_and_stores_nothing(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+    append, redis_client, impressions
+):
     append(impressions(5), "key", "print")
     stored = contents(redis_client)
 
@@ -68,9 +64,7 @@ def test_a_key_of_another_request_is_a_conflict_and_stores_nothing(
     assert contents(redis_client) == stored
 
 
-def test_a_known_request_stays_known_after_its_events_were_folded(
-    append: Append, store: BinsStore, impressions: Impressions
-) -> None:
+def test_a_known_request_stays_known_after_its_events_were_folded(append, store, impressions):
     append(impressions(5), "key", "print")
     store.fold()
 
@@ -79,27 +73,25 @@ def test_a_known_request_stays_known_after_its_events_were_folded(
 
 
 @pytest.mark.parametrize("key", ["", "k" * (LONGEST_IDEMPOTENCY_KEY + 1)])
-def test_an_idempotency_key_is_of_bounded_length(
-    key: str, append: Append, redis_client: redis.Redis
-) -> None:
+def test_an_idempotency_key_is_of_bounded_length(key, append, redis_client):
     with pytest.raises(ValueError, match=f"1 to 255 characters, not {len(key)}"):
         append(of_one(), key)
 
     assert contents(redis_client) == {}
 
 
-def test_the_longest_idempotency_key_is_fine(append: Append) -> None:
+def test_the_longest_idempotency_key_is_fine(append):
     key = "é" * LONGEST_IDEMPOTENCY_KEY
     assert [append(of_one(), key) for _ in range(2)] == [Appended(1, 0), Appended(0, 1)]
 
 
-def test_an_event_id_counts_once_over_requests(append: Append, store: BinsStore) -> None:
+def test_an_event_id_counts_once_over_requests(append, store):
     assert [append(of_one("e1")) for _ in range(2)] == [Appended(1, 0), Appended(0, 1)]
     assert store.fold() == 1
     assert append(of_one("e1")) == Appended(0, 1), "the fold must not forget the id"
 
 
-def test_an_event_id_counts_once_within_a_request(append: Append, store: BinsStore) -> None:
+def test_an_event_id_counts_once_within_a_request(append, store):
     batch = EventBatch()
     for _ in range(3):
         batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, "e1")
@@ -108,15 +100,13 @@ def test_an_event_id_counts_once_within_a_request(append: Append, store: BinsSto
     assert store.fold() == 1
 
 
-def test_an_impression_and_its_click_may_share_an_id(append: Append, store: BinsStore) -> None:
+def test_an_impression_and_its_click_may_share_an_id(append, store):
     assert append(of_one("e1", count=1.0)) == Appended(1, 0)
     assert append(of_one("e1", count=0.0)) == Appended(1, 0)
     assert store.fold() == 2
 
 
-def test_of_a_request_that_is_half_known_the_other_half_is_stored(
-    append: Append, store: BinsStore
-) -> None:
+def test_of_a_request_that_is_half_known_the_other_half_is_stored(append, store):
     """With known and new ids mixed, and more of one log than a Lua stack holds."""
     batch, again = EventBatch(), EventBatch()
     for number in range(9000):
@@ -131,9 +121,7 @@ def test_of_a_request_that_is_half_known_the_other_half_is_stored(
     assert store.hour("click", HOUR).total().total_count == 9000
 
 
-def test_a_request_of_known_ids_only_adds_no_block(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_request_of_known_ids_only_adds_no_block(append, redis_client, impressions):
     append(impressions(300, "e"))
     stored = contents(redis_client)
 
@@ -142,9 +130,7 @@ def test_a_request_of_known_ids_only_adds_no_block(
     assert contents(redis_client) == stored
 
 
-def test_a_server_that_forgot_the_script_is_taught_it_again(
-    append: Append, redis_client: redis.Redis
-) -> None:
+def test_a_server_that_forgot_the_script_is_taught_it_again(append, redis_client):
     """A restarted server knows no scripts."""
     append(of_one())
     redis_client.script_flush()
@@ -152,9 +138,7 @@ def test_a_server_that_forgot_the_script_is_taught_it_again(
     assert append(of_one()) == Appended(1, 0)
 
 
-def test_of_requests_at_once_with_the_same_ids_one_stores_each_event(
-    redis_url: str, store: BinsStore, impressions: Impressions
-) -> None:
+def test_of_requests_at_once_with_the_same_ids_one_stores_each_event(redis_url, store, impressions):
     """More requests than connections: the rest waits for its turn."""
 
     async def race() -> list[Appended]:
@@ -169,9 +153,7 @@ def test_of_requests_at_once_with_the_same_ids_one_stores_each_event(
     assert store.fold() == 50
 
 
-def test_of_requests_at_once_with_the_same_key_one_is_stored(
-    redis_url: str, store: BinsStore, impressions: Impressions
-) -> None:
+def test_of_requests_at_once_with_the_same_key_one_is_stored(redis_url, store, impressions):
     async def race() -> list[Appended]:
         async with open_async_redis(redis_url) as client:
             log = EventLog(client, TTL_SECONDS)

@@ -21,7 +21,7 @@ from calibrators.fields import sums
 from calibrators.fields.columns import unpack_fields
 from calibrators.fields.sums import OTHER, SEPARATOR
 from calibrators.samples import Floats, Integers
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.storage.packing import encoded, marked
 
@@ -105,7 +105,7 @@ def expected_of(rows: Iterable[Row]) -> dict[str, BinsTable]:
 
 
 @pytest.fixture
-def store(redis_client: redis.Redis) -> BinsStore:
+def store(redis_client) -> BinsStore:
     return store_of(redis_client)
 
 
@@ -119,9 +119,7 @@ def summed(store: BinsStore) -> dict[str, BinsTable]:
     return named(store.field_tables("click", HOUR))
 
 
-def test_every_sum_has_each_event_once_whatever_is_repeated(
-    append: Append, redis_client: redis.Redis
-) -> None:
+def test_every_sum_has_each_event_once_whatever_is_repeated(append, redis_client):
     rows = drawn_rows(1, 300)
     for fold_bytes in (1, 1 << 20):
         redis_client.flushall()
@@ -136,9 +134,7 @@ def test_every_sum_has_each_event_once_whatever_is_repeated(
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_fold_that_dies_neither_doubles_nor_loses(
-    append: Append, store: BinsStore, redis_url: str, moment: str
-) -> None:
+def test_a_fold_that_dies_neither_doubles_nor_loses(append, store, redis_url, moment):
     rows = drawn_rows(3, 90)
     append(batch_of(rows))
     dying: Any = {moment: die}
@@ -151,8 +147,8 @@ def test_a_fold_that_dies_neither_doubles_nor_loses(
 
 
 def test_without_declared_fields_nothing_is_summed_and_blocks_are_as_they_were(
-    append: Append, redis_client: redis.Redis
-) -> None:
+    append, redis_client
+):
     append(batch_of([(*row[:4], None) for row in drawn_rows(2, 90)]))
     versions = {
         block[4]
@@ -168,9 +164,7 @@ def test_without_declared_fields_nothing_is_summed_and_blocks_are_as_they_were(
     assert summed(plain) == {}
 
 
-def test_rows_beyond_the_bounds_count_as_others(
-    append: Append, store: BinsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_beyond_the_bounds_count_as_others(append, store, monkeypatch):
     for bound in ("MOST_VALUES", "MOST_PAIRS", "MOST_CAMPAIGN_VALUES"):
         monkeypatch.setattr(sums, bound, 2)
     rows = drawn_rows(6, 300)
@@ -186,9 +180,7 @@ def test_rows_beyond_the_bounds_count_as_others(
 
 
 @pytest.mark.parametrize("by", ["reading", "folding"])
-def test_a_damaged_sum_is_set_aside_and_nothing_else(
-    append: Append, store: BinsStore, redis_client: redis.Redis, by: str
-) -> None:
+def test_a_damaged_sum_is_set_aside_and_nothing_else(append, store, redis_client, by):
     key = TargetHour(shard_of("a"), "click", HOUR).bins
     append(batch_of(drawn_rows(7, 90)))
     store.fold()
@@ -209,7 +201,7 @@ def test_a_damaged_sum_is_set_aside_and_nothing_else(
         assert store.hour("click", HOUR) == bins
 
 
-def test_fields_of_a_block_come_back_from_it_and_from_many_at_once() -> None:
+def test_fields_of_a_block_come_back_from_it_and_from_many_at_once():
     said = [SAID[place % len(SAID)] for place in range(40)]
     ones = np.ones(40)
     block = Block(("a",), np.zeros(40, np.uint32), ones / 2, ones, ones * 0, None, columns_of(said))
@@ -228,7 +220,7 @@ def test_fields_of_a_block_come_back_from_it_and_from_many_at_once() -> None:
     assert data[4] == 4
 
 
-def test_bytes_of_fields_that_no_writer_would_write_are_refused() -> None:
+def test_bytes_of_fields_that_no_writer_would_write_are_refused():
     packed = pack_fields(columns_of(list(SAID)))
     for at in range(len(packed)):
         for data in (packed[:at], packed[:at] + bytes([packed[at] ^ 0x80]) + packed[at + 1 :]):

@@ -25,7 +25,7 @@ def check_private(folder: Path) -> None:
     assert found == {name: 0o700 if name in folders else 0o600 for name in found}
 
 
-def test_the_files_of_the_embedded_redis(redis_binary: Path, tmp_path: Path) -> None:
+def test_the_files_of_the_embedded_redis(redis_binary, tmp_path):
     with (
         EmbeddedRedis(tmp_path / "data", redis_binary) as server,
         open_redis(server.url) as client,

@@ -5,7 +5,6 @@ from threading import Barrier, Thread
 
 import numpy as np
 import pytest
-import redis
 
 from app.storage.bins import BinsStore
 from app.storage.blocks import Block
@@ -13,7 +12,7 @@ from app.storage.keys import SHARDS, TargetHour, logs, set_aside, shard_of
 from app.storage.redis.client import open_redis
 from app.storage.statistics import folding
 from calibrators import BinsTable
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.contents import contents, damaged_blocks
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
 from tests.storage.packing import encoded, marked
@@ -36,8 +35,8 @@ def interrupted(url: str, step: str, **moments: Moment) -> BinsStore:
 
 
 def test_a_fold_moves_every_row_into_the_bins_and_says_how_many(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+    append, store, redis_client, impressions
+):
     append(impressions(120))
     append(impressions(80))
 
@@ -48,9 +47,7 @@ def test_a_fold_moves_every_row_into_the_bins_and_says_how_many(
     assert not any(redis_client.exists(logs(shard)) for shard in range(SHARDS))
 
 
-def test_a_fold_ends_however_fast_events_come(
-    append: Append, redis_url: str, impressions: Impressions
-) -> None:
+def test_a_fold_ends_however_fast_events_come(append, redis_url, impressions):
     """What comes meanwhile is left to the next: jobs and refits wait for this one."""
     busy = interrupted(redis_url, "finish_batch", before=lambda: append(impressions(30)))
     for _ in range(3):
@@ -59,9 +56,7 @@ def test_a_fold_ends_however_fast_events_come(
     assert (busy.fold(), busy.fold()) == (60, 30)
 
 
-def test_blocks_that_are_read_apart_keep_their_campaigns(
-    store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_blocks_that_are_read_apart_keep_their_campaigns(store, redis_client):
     """One with a mark behind it, one with a long name: neither is read with the others."""
     names = [CAMPAIGN, "marked", "long" * 64]
     for name, marks in zip(names, (b"", b"\0", b""), strict=True):
@@ -74,9 +69,7 @@ def test_blocks_that_are_read_apart_keep_their_campaigns(
     assert found == dict.fromkeys(names, 1.0)
 
 
-def test_folds_of_any_size_give_the_same_bytes(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_folds_of_any_size_give_the_same_bytes(append, redis_client, impressions):
     """A long log is folded in steps of bounded memory."""
     one_page, whole = BinsStore(redis_client, TTL_SECONDS, fold_bytes=1), set()
     for store in (BinsStore(redis_client, TTL_SECONDS), one_page):
@@ -90,9 +83,7 @@ def test_folds_of_any_size_give_the_same_bytes(
     assert int(redis_client.hget(LOG.bins, "folds") or 0) == 3
 
 
-def test_a_batch_has_no_more_blocks_than_its_bytes_allow(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_batch_has_no_more_blocks_than_its_bytes_allow(append, redis_client, impressions):
     append(impressions(50))
     block = max(len(each) for each in redis_client.lrange(LOG.log, 0, -1))
     for _ in range(127):
@@ -104,12 +95,8 @@ def test_a_batch_has_no_more_blocks_than_its_bytes_allow(
 
 
 def test_a_damaged_block_of_a_later_batch_is_set_aside(
-    append: Append,
-    store: BinsStore,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    append, store, redis_client, impressions, monkeypatch
+):
     for _ in range(40):
         append(impressions(20))
     redis_client.rpush(LOG.log, b"junk")
@@ -121,8 +108,8 @@ def test_a_damaged_block_of_a_later_batch_is_set_aside(
 
 
 def test_a_fold_that_read_before_another_fold_committed_must_not_double(
-    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
-) -> None:
+    append, store, redis_url, impressions
+):
     """The number of the batch decides. The log alone would not: it is as long again as it was."""
 
     def another_folds_and_more_arrives() -> None:
@@ -137,8 +124,8 @@ def test_a_fold_that_read_before_another_fold_committed_must_not_double(
 
 
 def test_a_log_that_expired_under_the_fold_does_not_take_new_blocks_with_it(
-    store: BinsStore, redis_client: redis.Redis, redis_url: str
-) -> None:
+    store, redis_client, redis_url
+):
     """Were the log trimmed by what the fold saw, the block that came since would be lost."""
     redis_client.rpush(LOG.log, BLOCK, BLOCK, BLOCK)
     redis_client.sadd(logs(LOG.shard), LOG.member)
@@ -156,13 +143,8 @@ def test_a_log_that_expired_under_the_fold_does_not_take_new_blocks_with_it(
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", ["read_batch", "commit_fold", "finish_batch"])
 def test_a_folder_that_dies_around_a_step_neither_loses_nor_doubles(
-    step: str,
-    moment: str,
-    append: Append,
-    store: BinsStore,
-    redis_url: str,
-    impressions: Impressions,
-) -> None:
+    step, moment, append, store, redis_url, impressions
+):
     append(impressions(500))
     with pytest.raises(Died):
         interrupted(redis_url, step, **{moment: die}).fold()
@@ -175,8 +157,8 @@ def test_a_folder_that_dies_around_a_step_neither_loses_nor_doubles(
 
 
 def test_a_folder_that_others_have_overtaken_by_far_adds_nothing(
-    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
-) -> None:
+    append, store, redis_url, impressions
+):
     """Its batch is older than the last that the tables have."""
 
     def others_fold_two_batches() -> None:
@@ -193,12 +175,8 @@ def test_a_folder_that_others_have_overtaken_by_far_adds_nothing(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_numbers_of_batches_grow_though_a_mark_is_lost_or_damaged(
-    moment: str,
-    append: Append,
-    store: BinsStore,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-) -> None:
+    moment, append, store, redis_client, impressions
+):
     append(impressions(50))
     store.fold()
     if moment == "before":
@@ -214,8 +192,8 @@ def test_numbers_of_batches_grow_though_a_mark_is_lost_or_damaged(
 
 
 def test_damaged_numbers_of_a_table_are_set_aside_and_said(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+    append, store, redis_client, impressions
+):
     append(impressions(50))
     store.fold()
     redis_client.hset(LOG.bins, "from", b"\xff" * 140)
@@ -228,8 +206,8 @@ def test_damaged_numbers_of_a_table_are_set_aside_and_said(
 
 
 def test_a_folder_that_dies_in_the_middle_of_a_log_leaves_the_rest_to_the_next(
-    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
-) -> None:
+    append, store, redis_url, impressions
+):
     """The log stays in its shard's set for as long as it holds blocks."""
     for _ in range(70):
         append(impressions(1))
@@ -244,8 +222,8 @@ def test_a_folder_that_dies_in_the_middle_of_a_log_leaves_the_rest_to_the_next(
 
 
 def test_a_folder_that_dies_before_it_read_changes_nothing(
-    append: Append, redis_client: redis.Redis, redis_url: str, impressions: Impressions
-) -> None:
+    append, redis_client, redis_url, impressions
+):
     append(impressions(500))
     stored = contents(redis_client)
 
@@ -256,8 +234,8 @@ def test_a_folder_that_dies_before_it_read_changes_nothing(
 
 
 def test_folders_at_work_at_once_share_the_events_without_loss(
-    append: Append, store: BinsStore, redis_url: str, impressions: Impressions
-) -> None:
+    append, store, redis_url, impressions
+):
     for _ in range(20):
         append(impressions(50))
     folded: list[int] = []
@@ -280,13 +258,8 @@ def test_folders_at_work_at_once_share_the_events_without_loss(
 
 @pytest.mark.parametrize("garbage", [b"", b"SBLK", b"JUNK" * 40, BLOCK[:-1]])
 def test_a_damaged_block_is_set_aside_and_the_others_are_folded(
-    garbage: bytes,
-    append: Append,
-    store: BinsStore,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    garbage, append, store, redis_client, impressions, caplog
+):
     """It must not stop its log for ever, and whoever repairs it needs its bytes."""
     append(impressions(50))
     redis_client.lpush(LOG.log, garbage)
@@ -301,9 +274,7 @@ def test_a_damaged_block_is_set_aside_and_the_others_are_folded(
     assert f"block of {LOG.log} set aside" in caplog.text
 
 
-def test_a_log_of_damaged_blocks_only_is_emptied(
-    store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_a_log_of_damaged_blocks_only_is_emptied(store, redis_client):
     redis_client.rpush(LOG.log, b"one", b"two")
     redis_client.sadd(logs(LOG.shard), LOG.member)
 
@@ -313,9 +284,7 @@ def test_a_log_of_damaged_blocks_only_is_emptied(
     assert store.hour("click", HOUR) == BinsTable.empty()
 
 
-def test_a_fold_sets_damaged_bins_aside_and_says_so(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_fold_sets_damaged_bins_aside_and_says_so(append, store, redis_client, impressions):
     """To fold into an empty table would lose what the damaged one held, in silence."""
     append(impressions(50))
     redis_client.hset(LOG.bins, mapping={"table": b"damaged", "folds": "3"})

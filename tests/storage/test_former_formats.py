@@ -33,13 +33,13 @@ HOUR = int(AS_OF // 3600)
 
 
 @pytest.fixture
-def former(redis_client: redis.Redis) -> redis.Redis:
+def former(redis_client) -> redis.Redis:
     """A store that version 1 has left behind."""
     restore_bytes(redis_client, KEPT)
     return redis_client
 
 
-def test_hours_events_and_conversions_that_waited_are_read(former: redis.Redis) -> None:
+def test_hours_events_and_conversions_that_waited_are_read(former):
     store, log = BinsStore(former, 3600), ConversionLog(former)
 
     folded = [store.hour("click", hour).total().total_count for hour in range(HOUR - 4, HOUR)]
@@ -55,7 +55,7 @@ def test_hours_events_and_conversions_that_waited_are_read(former: redis.Redis) 
     assert Damage(former).counts() == {}
 
 
-def test_open_clicks_are_closed_and_behaviours_without_one_expire(former: redis.Redis) -> None:
+def test_open_clicks_are_closed_and_behaviours_without_one_expire(former):
     clicks = OpenClicks(former)
 
     due = clicks.begin_close(AS_OF + 1e6, 100)
@@ -67,7 +67,7 @@ def test_open_clicks_are_closed_and_behaviours_without_one_expire(former: redis.
     assert Damage(former).counts() == {}
 
 
-def test_jobs_calibrators_models_and_the_worker_s_last_sign_are_read(former: redis.Redis) -> None:
+def test_jobs_calibrators_models_and_the_worker_s_last_sign_are_read(former):
     jobs = Jobs(former)
 
     assert [jobs.get(f"{number:06d}").status for number in range(1, 5)] == [
@@ -85,7 +85,7 @@ def test_jobs_calibrators_models_and_the_worker_s_last_sign_are_read(former: red
     assert Versions(former, 8).held()["reasons"] == {"click": "moved-far"}
 
 
-def test_an_upgrade_serves_the_maps_that_were_in_force(former: redis.Redis) -> None:
+def test_an_upgrade_serves_the_maps_that_were_in_force(former):
     versions = Versions(former, 8)
     refresher = Refresher(versions, Notices(former), ["click"], 60.0)
 
@@ -99,7 +99,7 @@ def test_an_upgrade_serves_the_maps_that_were_in_force(former: redis.Redis) -> N
     assert Atlas.from_bytes(last_good.atlases["click"]).to_bytes() == atlas.to_bytes()
 
 
-def test_a_worker_goes_on_where_version_1_stopped(former: redis.Redis, tmp_path: Path) -> None:
+def test_a_worker_goes_on_where_version_1_stopped(former, tmp_path):
     shutil.copytree(KEPT / "click-log", tmp_path / "click-log")
     settings, clock = traffic_settings(tmp_path), TrafficClock()
     clock.seconds = AS_OF + 3600 + settings.refit_delay_seconds

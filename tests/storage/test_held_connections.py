@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import redis.asyncio
@@ -18,7 +17,7 @@ TIMEOUT = 0.5
 
 
 @pytest.fixture
-def server(redis_binary: Path, tmp_path: Path) -> Iterator[EmbeddedRedis]:
+def server(redis_binary, tmp_path) -> Iterator[EmbeddedRedis]:
     """A server of the test's own."""
     with EmbeddedRedis(tmp_path, redis_binary) as running:
         yield running
@@ -34,7 +33,7 @@ def client_of(url: str, timeout: float = 20.0) -> redis.asyncio.Redis:
     return client
 
 
-def test_many_at_a_time_are_answered_each_and_few_stay_out(redis_url: str) -> None:
+def test_many_at_a_time_are_answered_each_and_few_stay_out(redis_url):
     async def run() -> None:
         async with client_of(redis_url) as client:
             held = HeldConnections(client)
@@ -49,7 +48,7 @@ def test_many_at_a_time_are_answered_each_and_few_stay_out(redis_url: str) -> No
     asyncio.run(run())
 
 
-def test_an_error_reply_is_raised_and_the_connection_goes_on(redis_url: str) -> None:
+def test_an_error_reply_is_raised_and_the_connection_goes_on(redis_url):
     async def run() -> None:
         async with client_of(redis_url) as client:
             held = HeldConnections(client)
@@ -63,7 +62,7 @@ def test_an_error_reply_is_raised_and_the_connection_goes_on(redis_url: str) -> 
     asyncio.run(run())
 
 
-def test_a_script_that_the_server_has_forgotten_is_sent_again(redis_url: str) -> None:
+def test_a_script_that_the_server_has_forgotten_is_sent_again(redis_url):
     async def run() -> None:
         async with client_of(redis_url) as client:
             held = HeldConnections(client)
@@ -76,7 +75,7 @@ def test_a_script_that_the_server_has_forgotten_is_sent_again(redis_url: str) ->
     asyncio.run(run())
 
 
-def test_a_connection_that_the_server_has_closed_is_opened_anew(redis_url: str) -> None:
+def test_a_connection_that_the_server_has_closed_is_opened_anew(redis_url):
     async def run() -> None:
         async with client_of(redis_url) as client:
             held = HeldConnections(client)
@@ -91,7 +90,7 @@ def test_a_connection_that_the_server_has_closed_is_opened_anew(redis_url: str) 
     asyncio.run(run())
 
 
-def test_dropped_they_are_looked_up_anew(redis_url: str) -> None:
+def test_dropped_they_are_looked_up_anew(redis_url):
     async def run() -> None:
         async with client_of(redis_url) as client:
             held = HeldConnections(client)
@@ -105,7 +104,7 @@ def test_dropped_they_are_looked_up_anew(redis_url: str) -> None:
     asyncio.run(run())
 
 
-def test_no_reply_is_read_by_the_command_after_a_time_out(server: EmbeddedRedis) -> None:
+def test_no_reply_is_read_by_the_command_after_a_time_out(server):
     """Of one that is given up, too."""
 
     async def run() -> None:

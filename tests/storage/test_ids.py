@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from app.events.rejections import OpenTimes, Untimely
 from app.settings import Settings
 from app.storage.batch import EventBatch
-from app.storage.bins import BinsStore
 from app.storage.event_columns import hash_ids, stored_id
 from app.storage.event_log import Appended, EventLog
 from app.storage.ids import UNFILTERED, IdFilter, IdFilters, IdLife, IdPacker, blocks_of
 from app.storage.integrity.damage import Damage
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.storage.redis.client import open_async_redis
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 
 PLACE = TargetHour(shard_of("a"), "click", HOUR)
@@ -34,9 +33,7 @@ def of_one_campaign(ids: range, *, long: bool = False) -> EventBatch:
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_packed_ids_are_known_and_cost_twelve_bytes(
-    long: bool, append: Append, redis_client: redis.Redis, store: BinsStore
-) -> None:
+def test_packed_ids_are_known_and_cost_twelve_bytes(long, append, redis_client, store):
     append(of_one_campaign(range(MANY), long=long))
     assert IdPacker(redis_client).pack() == MANY
     assert set(redis_client.scan_iter(f"*:{PLACE.name}")) == {
@@ -49,7 +46,7 @@ def test_packed_ids_are_known_and_cost_twelve_bytes(
     assert store.fold() == MANY + 5
 
 
-def test_ids_are_packed_when_they_are_many(append: Append, redis_client: redis.Redis) -> None:
+def test_ids_are_packed_when_they_are_many(append, redis_client):
     packer = IdPacker(redis_client)
     append(of_one_campaign(range(63)))
     assert packer.pack() == 0
@@ -63,9 +60,7 @@ def test_ids_are_packed_when_they_are_many(append: Append, redis_client: redis.R
     assert append(of_one_campaign(range(21_000))) == Appended(0, 21_000)
 
 
-def test_an_hour_that_goes_on_costs_at_most_twenty_bytes_an_id(
-    append: Append, redis_client: redis.Redis
-) -> None:
+def test_an_hour_that_goes_on_costs_at_most_twenty_bytes_an_id(append, redis_client):
     packer = IdPacker(redis_client)
     for done in range(60, 9001, 60):
         append(of_one_campaign(range(done - 60, done)))
@@ -78,9 +73,7 @@ def test_an_hour_that_goes_on_costs_at_most_twenty_bytes_an_id(
     ("field", "value"),
     [("blocks", "junk"), ("blocks", "nan"), ("blocks", "99999999"), ("ids", "x"), ("0", b"odd")],
 )
-def test_packed_ids_that_are_damaged_are_set_aside(
-    append: Append, redis_client: redis.Redis, field: str, value: str | bytes
-) -> None:
+def test_packed_ids_that_are_damaged_are_set_aside(append, redis_client, field, value):
     """They end no worker, and events of their hour are stored."""
     append(of_one_campaign(range(100)))
     packer = IdPacker(redis_client)
@@ -95,7 +88,7 @@ def test_packed_ids_that_are_damaged_are_set_aside(
     assert Damage(redis_client).counts()["counter"] == 1
 
 
-def test_packed_ids_live_as_long_as_they_did(append: Append, redis_client: redis.Redis) -> None:
+def test_packed_ids_live_as_long_as_they_did(append, redis_client):
     append(of_one_campaign(range(2000)))
     redis_client.expire(PLACE.ids, 100)
     IdPacker(redis_client).pack()
@@ -108,18 +101,14 @@ def test_packed_ids_live_as_long_as_they_did(append: Append, redis_client: redis
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("step", ["move_ids", "HSET", "finish_packing"])
-def test_a_packing_that_dies_forgets_no_id(
-    step: str, moment: str, append: Append, redis_url: str, redis_client: redis.Redis
-) -> None:
+def test_a_packing_that_dies_forgets_no_id(step, moment, append, redis_url, redis_client):
     append(of_one_campaign(range(2000)))
     with pytest.raises(Died), InterruptedRedis(redis_url, step, **{moment: die}) as dying:
         IdPacker(dying).pack()
     assert append(of_one_campaign(range(3500))) == Appended(1500, 2000)
 
 
-def test_a_packing_that_comes_second_forgets_no_id(
-    append: Append, redis_url: str, redis_client: redis.Redis
-) -> None:
+def test_a_packing_that_comes_second_forgets_no_id(append, redis_url, redis_client):
     """Even where as many ids are moved as it has read."""
     append(of_one_campaign(range(2000)))
 
@@ -134,7 +123,7 @@ def test_a_packing_that_comes_second_forgets_no_id(
     assert append(of_one_campaign(range(4000))) == Appended(0, 4000)
 
 
-def test_hashes_are_found_only_where_one_begins(append: Append, redis_client: redis.Redis) -> None:
+def test_hashes_are_found_only_where_one_begins(append, redis_client):
     (hashed,) = hash_ids([stored_id("e1", 1.0)])
     redis_client.hset(PLACE.packed_ids, mapping={"blocks": 1, "0": b"1234" + hashed + b"5678"})
     batch = EventBatch()
@@ -143,7 +132,7 @@ def test_hashes_are_found_only_where_one_begins(append: Append, redis_client: re
 
 
 @given(st.integers(1, 400), st.integers(1, 400), st.integers(0, 2**32 - 1))
-def test_a_filter_rules_out_no_hash_that_is_packed(kept: int, others: int, seed: int) -> None:
+def test_a_filter_rules_out_no_hash_that_is_packed(kept, others, seed):
     drawn = np.random.default_rng(seed).integers(0, 2**64, kept + others, np.uint64)
     known = IdFilter.of(np.unique(drawn[:kept]), b"made")
     suspects = known.suspects(drawn.astype("<u8").tobytes())
@@ -151,14 +140,14 @@ def test_a_filter_rules_out_no_hash_that_is_packed(kept: int, others: int, seed:
     assert IdFilter().suspects(drawn.tobytes()) == list(range(kept + others))
 
 
-def test_a_filter_rules_out_most_others() -> None:
+def test_a_filter_rules_out_most_others():
     drawn = np.random.default_rng(2).integers(0, 2**64, 40_000, np.uint64)
     known = IdFilter.of(np.unique(drawn[:20_000]), b"made")
     assert len(known.bits) == 20_000
     assert len(known.suspects(drawn[20_000:].astype("<u8").tobytes())) < 0.055 * 20_000
 
 
-def test_the_filters_of_the_latest_hours_are_kept() -> None:
+def test_the_filters_of_the_latest_hours_are_kept():
     filters = IdFilters(most_bytes=10)
     logs = [TargetHour(shard, "click", HOUR + shard) for shard in range(4)]
     for log in logs[:3]:
@@ -174,7 +163,7 @@ def test_the_filters_of_the_latest_hours_are_kept() -> None:
     assert not filters.of(logs[2]).made, "its ids are not packed any more"
 
 
-def test_a_filter_is_read_once_enough_ids_have_missed_it() -> None:
+def test_a_filter_is_read_once_enough_ids_have_missed_it():
     filters = IdFilters()
     assert not filters.is_due(PLACE, UNFILTERED - 1)
     assert filters.is_due(PLACE, 1)
@@ -184,9 +173,7 @@ def test_a_filter_is_read_once_enough_ids_have_missed_it() -> None:
     assert filters.is_due(PLACE, 1 << 14)
 
 
-def test_packed_ids_are_known_by_their_filter_and_without_it(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
+def test_packed_ids_are_known_by_their_filter_and_without_it(redis_url, redis_client):
     """One process sends all: with the filter, with that of older blocks, and with none."""
     packer = IdPacker(redis_client)
 
@@ -211,9 +198,7 @@ def test_packed_ids_are_known_by_their_filter_and_without_it(
     ]
 
 
-def test_what_a_filter_rules_out_is_looked_for_where_the_blocks_are_others(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
+def test_what_a_filter_rules_out_is_looked_for_where_the_blocks_are_others(redis_url, redis_client):
     """Hashes that no filter knows are put into the blocks, to see who looks for them."""
 
     async def send() -> list[Appended]:
@@ -239,9 +224,7 @@ def _put_into_all_blocks(client: redis.Redis, ids: range) -> None:
         client.hset(PLACE.packed_ids, str(number), block + hashes)
 
 
-def test_a_filter_that_nobody_can_read_fails_no_request(
-    redis_url: str, redis_client: redis.Redis
-) -> None:
+def test_a_filter_that_nobody_can_read_fails_no_request(redis_url, redis_client):
     async def send() -> Appended:
         async with open_async_redis(redis_url) as client:
             log = EventLog(client, TTL_SECONDS)
@@ -253,7 +236,7 @@ def test_a_filter_that_nobody_can_read_fails_no_request(
     assert asyncio.run(send()) == Appended(100, 2000)
 
 
-def test_a_filter_of_two_bytes_an_id_is_not_read(redis_url: str, redis_client: redis.Redis) -> None:
+def test_a_filter_of_two_bytes_an_id_is_not_read(redis_url, redis_client):
     """It was stored before there were filters of one byte, under another name."""
 
     async def send() -> Appended:
@@ -270,7 +253,7 @@ def test_a_filter_of_two_bytes_an_id_is_not_read(redis_url: str, redis_client: r
     assert asyncio.run(send()) == Appended(0, 2000)
 
 
-def test_every_hash_is_in_the_block_that_its_first_bytes_say() -> None:
+def test_every_hash_is_in_the_block_that_its_first_bytes_say():
     hashes = np.unique(np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64))
     blocks = blocks_of(hashes)
     found = [np.frombuffer(block, "<u8") for block in blocks]
@@ -280,8 +263,8 @@ def test_every_hash_is_in_the_block_that_its_first_bytes_say() -> None:
 
 
 def test_ids_that_were_stored_as_they_are_still_count_once(
-    append: Append, redis_client: redis.Redis, store: BinsStore, impressions: Impressions
-) -> None:
+    append, redis_client, store, impressions
+):
     """As they were stored before there were hashes, long ones included."""
     for number in range(300):
         held = TargetHour(shard_of(f"campaign-{number % 50}"), "click", HOUR)
@@ -299,7 +282,7 @@ def test_ids_that_were_stored_as_they_are_still_count_once(
 
 @pytest.mark.parametrize("window", [1, 24])
 @pytest.mark.parametrize("future", [0.0, 300.0])
-def test_ids_live_until_no_event_of_their_hour_is_admitted(window: int, future: float) -> None:
+def test_ids_live_until_no_event_of_their_hour_is_admitted(window, future):
     settings = Settings(window_hours=window, future_seconds=future)
     life = IdLife(0, window, future)
     for shard in range(SHARDS):
@@ -310,9 +293,7 @@ def test_ids_live_until_no_event_of_their_hour_is_admitted(window: int, future: 
     assert life.seconds(PLACE, (HOUR + 10_000) * 3600.0) >= 60, "an hour that was closed meanwhile"
 
 
-def test_keys_and_ids_have_lives_of_their_own(
-    redis_url: str, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_keys_and_ids_have_lives_of_their_own(redis_url, redis_client, impressions):
     async def send() -> list[Appended]:
         async with open_async_redis(redis_url) as client:
             life = IdLife(0, 2, 0.0)

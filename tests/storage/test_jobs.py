@@ -1,7 +1,6 @@
 """Jobs: in order, one at a time for the same request, bounded, never lost by a dead worker."""
 
 import pytest
-import redis
 
 from app.storage.errors import QueueFull
 from app.storage.jobs import LIFE_SECONDS, Job, Jobs
@@ -12,7 +11,7 @@ REQUEST = {"target": "click", "as_of": 3600.0}
 
 
 @pytest.fixture
-def jobs(redis_client: redis.Redis) -> Jobs:
+def jobs(redis_client) -> Jobs:
     return Jobs(redis_client, limit=3)
 
 
@@ -22,7 +21,7 @@ def take(jobs: Jobs, now: float = 20.0) -> Job:
     return job
 
 
-def test_a_job_is_queued_taken_and_done(jobs: Jobs) -> None:
+def test_a_job_is_queued_taken_and_done(jobs):
     queued = jobs.submit("retrain", REQUEST, 10.5)
     assert queued == Job("000001", "retrain", REQUEST, "queued", 10.5)
     assert jobs.get(queued.id) == queued
@@ -36,7 +35,7 @@ def test_a_job_is_queued_taken_and_done(jobs: Jobs) -> None:
     )
 
 
-def test_a_job_that_failed_says_why(jobs: Jobs) -> None:
+def test_a_job_that_failed_says_why(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
 
@@ -47,7 +46,7 @@ def test_a_job_that_failed_says_why(jobs: Jobs) -> None:
     assert (failed.status, failed.error, failed.result) == ("failed", "no events: größe", None)
 
 
-def test_a_job_may_be_done_without_a_result(jobs: Jobs) -> None:
+def test_a_job_may_be_done_without_a_result(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.finish(job.id, 30.0)
@@ -57,18 +56,18 @@ def test_a_job_may_be_done_without_a_result(jobs: Jobs) -> None:
     assert (done.status, done.result, done.error) == ("done", None, None)
 
 
-def test_an_unknown_job_is_none(jobs: Jobs) -> None:
+def test_an_unknown_job_is_none(jobs):
     assert jobs.get("000099") is None
     assert jobs.take(1.0) is None
 
 
-def test_the_oldest_job_comes_first(jobs: Jobs) -> None:
+def test_the_oldest_job_comes_first(jobs):
     ids = [jobs.submit("retrain", {"as_of": number}, 10.0).id for number in range(3)]
     assert [take(jobs).id for _ in range(3)] == ids
     assert jobs.take(20.0) is None
 
 
-def test_who_asks_for_what_already_waits_gets_the_job_that_waits(jobs: Jobs) -> None:
+def test_who_asks_for_what_already_waits_gets_the_job_that_waits(jobs):
     """Single flight: a hundred clicks on one button are one job."""
     first = jobs.submit("retrain", {"a": 1, "b": 2}, 10.0)
     again = [jobs.submit("retrain", {"b": 2, "a": 1}, 11.0) for _ in range(100)]
@@ -79,21 +78,19 @@ def test_who_asks_for_what_already_waits_gets_the_job_that_waits(jobs: Jobs) -> 
 
 
 @pytest.mark.parametrize(("kind", "request_"), [("replay", REQUEST), ("retrain", {})])
-def test_another_kind_or_request_is_another_job(
-    kind: str, request_: dict[str, float], jobs: Jobs
-) -> None:
+def test_another_kind_or_request_is_another_job(kind, request_, jobs):
     first = jobs.submit("retrain", REQUEST, 10.0)
     assert jobs.submit(kind, request_, 10.0).id != first.id
 
 
-def test_a_running_job_does_not_stand_for_a_new_request(jobs: Jobs) -> None:
+def test_a_running_job_does_not_stand_for_a_new_request(jobs):
     """It may have read its events before the request came."""
     first = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     assert jobs.submit("retrain", REQUEST, 11.0).id != first.id
 
 
-def test_the_queue_is_bounded(jobs: Jobs) -> None:
+def test_the_queue_is_bounded(jobs):
     waiting = [jobs.submit("retrain", {"as_of": number}, 10.0) for number in range(3)]
     with pytest.raises(QueueFull, match="3 jobs are waiting already"):
         jobs.submit("retrain", {"as_of": 3}, 10.0)
@@ -104,7 +101,7 @@ def test_the_queue_is_bounded(jobs: Jobs) -> None:
     assert jobs.submit("retrain", {"as_of": 3}, 10.0).status == "queued"
 
 
-def test_a_job_is_finished_once(jobs: Jobs) -> None:
+def test_a_job_is_finished_once(jobs):
     """The second worker to finish it must not change what the first one said."""
     job = jobs.submit("retrain", REQUEST, 10.0)
     assert not jobs.finish(job.id, 30.0), "it is not running"
@@ -118,7 +115,7 @@ def test_a_job_is_finished_once(jobs: Jobs) -> None:
     assert (done.status, done.finished_at, done.error) == ("done", 30.0, None)
 
 
-def test_what_a_dead_worker_ran_is_queued_again_and_first(jobs: Jobs) -> None:
+def test_what_a_dead_worker_ran_is_queued_again_and_first(jobs):
     ids = [jobs.submit("retrain", {"as_of": number}, 10.0).id for number in range(3)]
     take(jobs), take(jobs)
 
@@ -131,12 +128,12 @@ def test_what_a_dead_worker_ran_is_queued_again_and_first(jobs: Jobs) -> None:
     assert jobs.requeue_running() == 3
 
 
-def test_nothing_to_requeue_is_fine(jobs: Jobs) -> None:
+def test_nothing_to_requeue_is_fine(jobs):
     jobs.submit("retrain", REQUEST, 10.0)
     assert jobs.requeue_running() == 0
 
 
-def test_a_requeued_job_stands_for_equal_requests_again(jobs: Jobs) -> None:
+def test_a_requeued_job_stands_for_equal_requests_again(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.requeue_running()
@@ -144,9 +141,7 @@ def test_a_requeued_job_stands_for_equal_requests_again(jobs: Jobs) -> None:
     assert jobs.submit("retrain", REQUEST, 11.0).id == job.id
 
 
-def test_a_job_that_waits_stands_for_its_request_though_an_older_equal_one_was_taken(
-    jobs: Jobs,
-) -> None:
+def test_a_job_that_waits_stands_for_its_request_though_an_older_equal_one_was_taken(jobs):
     old = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     new = jobs.submit("retrain", REQUEST, 11.0)
@@ -159,7 +154,7 @@ def test_a_job_that_waits_stands_for_its_request_though_an_older_equal_one_was_t
     assert jobs.take(20.0) is None
 
 
-def test_a_dead_worker_cannot_finish_what_was_queued_again(jobs: Jobs) -> None:
+def test_a_dead_worker_cannot_finish_what_was_queued_again(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.requeue_running()
@@ -167,16 +162,14 @@ def test_a_dead_worker_cannot_finish_what_was_queued_again(jobs: Jobs) -> None:
     assert not jobs.finish(job.id, 30.0, result={})
 
 
-def test_a_job_lives_for_a_day(jobs: Jobs, redis_client: redis.Redis) -> None:
+def test_a_job_lives_for_a_day(jobs, redis_client):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.finish(job.id, 30.0)
     assert LIFE_SECONDS - 60 < redis_client.ttl(key_of(job.id)) <= LIFE_SECONDS
 
 
-def test_jobs_that_expired_while_they_waited_are_passed_over(
-    jobs: Jobs, redis_client: redis.Redis
-) -> None:
+def test_jobs_that_expired_while_they_waited_are_passed_over(jobs, redis_client):
     expired, alive, forgotten = (
         jobs.submit("retrain", {"as_of": number}, 10.0) for number in range(3)
     )
@@ -190,7 +183,7 @@ def test_jobs_that_expired_while_they_waited_are_passed_over(
     assert not redis_client.exists(JOBS_QUEUED, JOBS_SAME), "nothing of them is left"
 
 
-def test_jobs_that_expired_while_they_ran_are_over(jobs: Jobs, redis_client: redis.Redis) -> None:
+def test_jobs_that_expired_while_they_ran_are_over(jobs, redis_client):
     for number in range(2):
         jobs.submit("retrain", {"as_of": number}, 10.0)
     ended, requeued = take(jobs), take(jobs)
@@ -202,7 +195,7 @@ def test_jobs_that_expired_while_they_ran_are_over(jobs: Jobs, redis_client: red
     assert not redis_client.exists(JOBS_QUEUED, JOBS_RUNNING, key_of(ended.id))
 
 
-def test_a_job_that_waits_is_cancelled_at_once(jobs: Jobs, redis_client: redis.Redis) -> None:
+def test_a_job_that_waits_is_cancelled_at_once(jobs, redis_client):
     job = jobs.submit("retrain", REQUEST, 10.0)
 
     cancelled, again = jobs.cancel(job.id, 20.0), jobs.cancel(job.id, 30.0)
@@ -213,7 +206,7 @@ def test_a_job_that_waits_is_cancelled_at_once(jobs: Jobs, redis_client: redis.R
     assert jobs.submit("retrain", REQUEST, 50.0).id != job.id
 
 
-def test_a_job_that_runs_is_told_at_its_next_step(jobs: Jobs) -> None:
+def test_a_job_that_runs_is_told_at_its_next_step(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
 
@@ -230,7 +223,7 @@ def test_a_job_that_runs_is_told_at_its_next_step(jobs: Jobs) -> None:
     assert (ended.status, ended.finished_at, ended.progress) == ("cancelled", 40.0, None)
 
 
-def test_what_has_finished_or_is_unknown_is_not_cancelled(jobs: Jobs) -> None:
+def test_what_has_finished_or_is_unknown_is_not_cancelled(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.finish(job.id, 30.0)
@@ -239,7 +232,7 @@ def test_what_has_finished_or_is_unknown_is_not_cancelled(jobs: Jobs) -> None:
     assert jobs.cancel("999999", 40.0) is None
 
 
-def test_a_cancelled_job_whose_worker_died_is_still_cancelled(jobs: Jobs) -> None:
+def test_a_cancelled_job_whose_worker_died_is_still_cancelled(jobs):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
     jobs.cancel(job.id, 20.0)

@@ -16,7 +16,7 @@ from app.storage.event_log import _SMALL, Appended, EventLog
 from app.storage.ids import IdPacker
 from app.storage.redis.client import open_async_redis
 from calibrators import BinsTable
-from tests.storage.conftest import HOUR, TTL_SECONDS, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 
 Event = tuple[int, str, int | None]
 """Hours after the first, campaign, number of the id, which says all else."""
@@ -64,7 +64,7 @@ def folded(store: BinsStore) -> tuple[BinsTable, BinsTable]:
 
 
 @given(st.lists(st.lists(events, max_size=8), min_size=1, max_size=4))
-def test_a_joined_batch_is_that_of_all_events(requests: list[list[Event]]) -> None:
+def test_a_joined_batch_is_that_of_all_events(requests):
     # Two of them share no id.
     own = [
         [(hour, name, None if n is None else 10 * number + n) for hour, name, n in request]
@@ -91,9 +91,7 @@ def test_a_joined_batch_is_that_of_all_events(requests: list[list[Event]]) -> No
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(turns)
-def test_turns_store_what_their_requests_would_alone(
-    redis_url: str, redis_client: redis.Redis, turns: list[list[list[Event]]]
-) -> None:
+def test_turns_store_what_their_requests_would_alone(redis_url, redis_client, turns) -> None:
     store = BinsStore(redis_client, TTL_SECONDS)
     redis_client.flushall()
     for requests in turns:
@@ -116,8 +114,8 @@ def test_turns_store_what_their_requests_would_alone(
 
 
 def test_requests_of_a_turn_are_one_script_and_each_hears_of_its_own_duplicates(
-    redis_url: str, redis_client: redis.Redis, store: BinsStore
-) -> None:
+    redis_url, redis_client, store
+):
     first = [(0, "a", 1), (0, "b", 2), (1, "a", 3)]
     assert together(redis_url, [batch_of(first)]) == [Appended(3, 0)]
     before = scripts(redis_client)
@@ -136,8 +134,8 @@ def test_requests_of_a_turn_are_one_script_and_each_hears_of_its_own_duplicates(
 
 
 def test_what_shares_an_id_a_large_request_and_one_with_a_key_are_stored_apart(
-    redis_url: str, redis_client: redis.Redis, impressions: Impressions, store: BinsStore
-) -> None:
+    redis_url, redis_client, impressions, store
+):
     before = scripts(redis_client)
 
     async def send() -> list[Appended]:
@@ -155,9 +153,7 @@ def test_what_shares_an_id_a_large_request_and_one_with_a_key_are_stored_apart(
     assert store.fold() == 5 + 6 + _SMALL + 1 + 3
 
 
-def test_a_turn_has_a_bound(
-    redis_url: str, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_turn_has_a_bound(redis_url, redis_client, impressions):
     before = scripts(redis_client)
 
     answers = together(redis_url, [impressions(100, f"{number}-") for number in range(25)])
@@ -166,7 +162,7 @@ def test_a_turn_has_a_bound(
     assert scripts(redis_client) == before + 3
 
 
-def test_who_gives_up_takes_nobody_along(redis_url: str, store: BinsStore) -> None:
+def test_who_gives_up_takes_nobody_along(redis_url, store):
     async def send() -> list[Appended]:
         async with open_async_redis(redis_url) as client:
             log = EventLog(client, TTL_SECONDS)
@@ -181,7 +177,7 @@ def test_who_gives_up_takes_nobody_along(redis_url: str, store: BinsStore) -> No
     assert store.fold() == 3
 
 
-def test_a_store_that_is_away_fails_all_of_them(impressions: Impressions) -> None:
+def test_a_store_that_is_away_fails_all_of_them(impressions):
     async def send() -> list[Appended | BaseException]:
         async with open_async_redis("redis://127.0.0.1:1") as client:
             log = EventLog(client, TTL_SECONDS)
@@ -191,9 +187,7 @@ def test_a_store_that_is_away_fails_all_of_them(impressions: Impressions) -> Non
     assert all(isinstance(answer, StorageUnavailable) for answer in asyncio.run(send()))
 
 
-def test_what_is_damaged_fails_only_who_needs_it(
-    redis_url: str, redis_client: redis.Redis, store: BinsStore
-) -> None:
+def test_what_is_damaged_fails_only_who_needs_it(redis_url, redis_client, store):
     damaged, whole = (batch_of([(0, name, 1)]) for name in "ab")
     (entry,) = damaged.entries()
     redis_client.set(entry.log.log, "no list")
@@ -213,9 +207,7 @@ def test_what_is_damaged_fails_only_who_needs_it(
     assert store.fold() == 1
 
 
-def test_the_end_of_the_service_leaves_nobody_waiting(
-    redis_url: str, impressions: Impressions
-) -> None:
+def test_the_end_of_the_service_leaves_nobody_waiting(redis_url, impressions):
     async def send() -> list[Appended | BaseException]:
         async with open_async_redis(redis_url) as client:
             log = EventLog(client, TTL_SECONDS)
@@ -232,9 +224,7 @@ def test_the_end_of_the_service_leaves_nobody_waiting(
 
 
 @pytest.mark.parametrize("count", [1, 20])
-def test_ids_that_are_stored_by_their_names_are_found(
-    redis_url: str, redis_client: redis.Redis, count: int
-) -> None:
+def test_ids_that_are_stored_by_their_names_are_found(redis_url, redis_client, count):
     """As an older version stored them: the script asks for the names, of all of a turn."""
     log = batch_of([(0, "a", 1)])
     (entry,) = log.entries()

@@ -9,18 +9,18 @@ from app.storage.keys import TargetHour, shard_of
 places = st.builds(TargetHour, st.integers(0, 15), st.text(max_size=8), st.integers(0, 10**6))
 
 
-def test_a_campaign_keeps_its_shard_for_ever() -> None:
+def test_a_campaign_keeps_its_shard_for_ever():
     """Bins that are stored under another shard would be looked for in vain."""
     assert keys.SHARDS == 16
     assert [shard_of(name) for name in ("", "a", "campaign-7", "Größe")] == [0, 3, 0, 5]
 
 
-def test_campaigns_spread_over_every_shard() -> None:
+def test_campaigns_spread_over_every_shard():
     assert {shard_of(f"campaign-{number}") for number in range(200)} == set(range(keys.SHARDS))
 
 
 @given(places)
-def test_a_member_names_its_log_whatever_the_target_holds(place: TargetHour) -> None:
+def test_a_member_names_its_log_whatever_the_target_holds(place):
     assert TargetHour.from_member(place.shard, place.member.encode()) == place
 
 
@@ -29,7 +29,7 @@ def ids_of(place: TargetHour) -> tuple[str, ...]:
 
 
 @given(st.lists(places, unique=True, max_size=10))
-def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
+def test_no_two_things_share_a_key(held):
     names = [
         name
         for place in held
@@ -45,7 +45,7 @@ def test_no_two_things_share_a_key(held: list[TargetHour]) -> None:
     assert len(set(names)) == len(names)
 
 
-def test_keys_that_a_script_moves_together_carry_one_hash_tag() -> None:
+def test_keys_that_a_script_moves_together_carry_one_hash_tag():
     place = TargetHour(7, "click", 500_000)
     of_hour = (place.log, place.folding, place.bins, place.seen, *ids_of(place))
     of_shard = (*of_hour, keys.logs(7), keys.hours(7), keys.damaged(7), keys.probe("07"))

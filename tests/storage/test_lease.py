@@ -27,7 +27,7 @@ def acquire_once_free(wanted: Lease) -> None:
         time.sleep(0.005)
 
 
-def test_only_one_holds_a_lease(redis_client: redis.Redis) -> None:
+def test_only_one_holds_a_lease(redis_client):
     first, second = lease(redis_client, "a"), lease(redis_client, "b")
     assert (first.acquire(), second.acquire()) == (True, False)
     assert second.renew() is False
@@ -36,12 +36,12 @@ def test_only_one_holds_a_lease(redis_client: redis.Redis) -> None:
         second.token  # noqa: B018
 
 
-def test_leases_of_other_names_are_free(redis_client: redis.Redis) -> None:
+def test_leases_of_other_names_are_free(redis_client):
     assert lease(redis_client, "a").acquire()
     assert Lease(redis_client, "other", "b", SECONDS).acquire()
 
 
-def test_of_many_at_once_one_gets_it(redis_url: str) -> None:
+def test_of_many_at_once_one_gets_it(redis_url):
     together = Barrier(8)
     got: list[bool] = []
 
@@ -59,7 +59,7 @@ def test_of_many_at_once_one_gets_it(redis_url: str) -> None:
     assert sorted(got) == [False] * 7 + [True]
 
 
-def test_the_number_grows_with_every_grant(redis_client: redis.Redis) -> None:
+def test_the_number_grows_with_every_grant(redis_client):
     """Also past an expiry and a change of holder: an older number is a stale holder."""
     numbers = []
     for holder in ("a", "b", "a"):
@@ -71,9 +71,7 @@ def test_the_number_grows_with_every_grant(redis_client: redis.Redis) -> None:
     assert numbers == [1, 2, 3]
 
 
-def test_a_renewed_lease_lives_for_another_ttl_under_the_same_token(
-    redis_client: redis.Redis,
-) -> None:
+def test_a_renewed_lease_lives_for_another_ttl_under_the_same_token(redis_client):
     held = lease(redis_client, "a")
     held.acquire()
     token = held.token
@@ -85,9 +83,7 @@ def test_a_renewed_lease_lives_for_another_ttl_under_the_same_token(
     assert redis_client.pttl(key_of(NAME)) > (SECONDS - 10) * 1000
 
 
-def test_a_lease_expires_and_its_holder_learns_it_at_the_next_renewal(
-    redis_client: redis.Redis,
-) -> None:
+def test_a_lease_expires_and_its_holder_learns_it_at_the_next_renewal(redis_client):
     old = lease(redis_client, "a", ttl=0.02)
     assert old.acquire()
     new = lease(redis_client, "b")
@@ -100,15 +96,13 @@ def test_a_lease_expires_and_its_holder_learns_it_at_the_next_renewal(
     assert new.renew() is True
 
 
-def test_a_lease_of_the_shortest_life_still_expires(redis_client: redis.Redis) -> None:
+def test_a_lease_of_the_shortest_life_still_expires(redis_client):
     """A life that rounds to zero would be refused by Redis, or last for ever."""
     assert lease(redis_client, "a", ttl=0.0).acquire()
     acquire_once_free(lease(redis_client, "b"))
 
 
-def test_a_stale_holder_of_the_same_name_does_not_renew_the_new_grant(
-    redis_client: redis.Redis,
-) -> None:
+def test_a_stale_holder_of_the_same_name_does_not_renew_the_new_grant(redis_client):
     """A worker that starts again under its old name is another holder."""
     old, new = lease(redis_client, "a"), lease(redis_client, "a")
     old.acquire()
@@ -119,7 +113,7 @@ def test_a_stale_holder_of_the_same_name_does_not_renew_the_new_grant(
     assert new.renew() is True
 
 
-def test_a_released_lease_is_free_at_once(redis_client: redis.Redis) -> None:
+def test_a_released_lease_is_free_at_once(redis_client):
     first, second = lease(redis_client, "a"), lease(redis_client, "b")
     first.acquire()
     first.release()
@@ -129,7 +123,7 @@ def test_a_released_lease_is_free_at_once(redis_client: redis.Redis) -> None:
         first.token  # noqa: B018
 
 
-def test_a_stale_holder_does_not_release_the_lease_of_another(redis_client: redis.Redis) -> None:
+def test_a_stale_holder_does_not_release_the_lease_of_another(redis_client):
     old, new = lease(redis_client, "a"), lease(redis_client, "b")
     old.acquire()
     redis_client.delete(key_of(NAME))
@@ -145,7 +139,7 @@ def share(client: redis.Redis, holder: str, ttl: float = SECONDS) -> ShardShare:
     return ShardShare(client, NAME, holder, ttl)
 
 
-def test_shards_are_divided_among_those_who_take_part(redis_client: redis.Redis) -> None:
+def test_shards_are_divided_among_those_who_take_part(redis_client):
     """Whoever comes last finds all others; these find it the next time that they take."""
     several = [share(redis_client, str(number)) for number in range(3)]
     alone = several[0].take()
@@ -163,7 +157,7 @@ def test_shards_are_divided_among_those_who_take_part(redis_client: redis.Redis)
     assert (set().union(*parts), set().union(*left)) == (every, every)
 
 
-def test_no_more_take_part_than_there_are_shards(redis_client: redis.Redis) -> None:
+def test_no_more_take_part_than_there_are_shards(redis_client):
     several = [share(redis_client, str(number)) for number in range(SHARDS + 1)]
     for one in several:
         one.take()
@@ -173,7 +167,7 @@ def test_no_more_take_part_than_there_are_shards(redis_client: redis.Redis) -> N
     assert len(several[-1].take()) == 1
 
 
-def test_the_share_of_who_is_silent_falls_to_the_others(redis_client: redis.Redis) -> None:
+def test_the_share_of_who_is_silent_falls_to_the_others(redis_client):
     silent, alive = share(redis_client, "a"), share(redis_client, "b")
     silent.take()
     assert len(alive.take()) == SHARDS / 2
@@ -186,9 +180,7 @@ def test_the_share_of_who_is_silent_falls_to_the_others(redis_client: redis.Redi
     assert len(silent.take()) == SHARDS / 2
 
 
-def test_a_place_that_runs_out_meanwhile_has_a_share_still(
-    redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_runs_out_meanwhile_has_a_share_still(redis_client, monkeypatch):
     """As of a process that stood still for as long."""
     late = share(redis_client, "a")
     monkeypatch.setattr(redis_client, "mget", lambda names: [None] * len(names))
@@ -196,7 +188,7 @@ def test_a_place_that_runs_out_meanwhile_has_a_share_still(
     assert late.take() == range(SHARDS)
 
 
-def test_others_are_those_who_hold_a_share(redis_client: redis.Redis) -> None:
+def test_others_are_those_who_hold_a_share(redis_client):
     first, second = share(redis_client, "a"), share(redis_client, "b")
     assert first.others() == 0
 
@@ -208,7 +200,7 @@ def test_others_are_those_who_hold_a_share(redis_client: redis.Redis) -> None:
     assert first.others() == 0
 
 
-def test_a_renewal_that_fails_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_renewal_that_fails_is_tried_again_soon(monkeypatch):
     """Two time-outs, each of which took some of its life, must not end a lease."""
     answers = iter([True, None, None, True, False])
     pauses: list[float] = []

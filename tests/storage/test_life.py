@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import redis
 
-from app.storage.bins import BinsStore
 from app.storage.keys import DAMAGE, SHARDS, TargetHour, hours, logs, shard_of
 from calibrators import BinsTable
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.shards import by_shard
 
 CAMPAIGN = "campaign-0"
@@ -28,7 +27,7 @@ def lives(client: redis.Redis) -> dict[bytes, int]:
 
 
 @pytest.fixture
-def write(append: Append, store: BinsStore, impressions: Impressions) -> Callable[[], None]:
+def write(append, store, impressions) -> Callable[[], None]:
     """Writes keys of every kind that events leave behind."""
 
     def write() -> None:
@@ -39,9 +38,7 @@ def write(append: Append, store: BinsStore, impressions: Impressions) -> Callabl
     return write
 
 
-def test_every_key_of_events_has_a_life(
-    write: Callable[[], None], store: BinsStore, redis_client: redis.Redis
-) -> None:
+def test_every_key_of_events_has_a_life(write, store, redis_client):
     write()
     found = lives(redis_client)
     kinds = {key.split(b":")[2] for key in found}
@@ -57,9 +54,7 @@ def test_every_key_of_events_has_a_life(
     assert all(TTL_SECONDS - 60 < left <= TTL_SECONDS for left in lives(redis_client).values())
 
 
-def test_writes_renew_the_life_of_what_they_write_to(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_writes_renew_the_life_of_what_they_write_to(append, store, redis_client, impressions):
     """An hour that still takes events must not expire under them."""
 
     def write(ids: str) -> None:
@@ -87,9 +82,7 @@ def test_writes_renew_the_life_of_what_they_write_to(
     assert all(left > TTL_SECONDS - 60 for left in lasting.values())
 
 
-def test_a_fold_keeps_the_hour_for_as_long_as_its_bins(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_fold_keeps_the_hour_for_as_long_as_its_bins(append, store, redis_client, impressions):
     append(impressions(200))
     now, _ = redis_client.time()
     redis_client.zadd(hours(PLACE.shard), {PLACE.member: now + 10})
@@ -101,9 +94,7 @@ def test_a_fold_keeps_the_hour_for_as_long_as_its_bins(
     assert expiry - now >= TTL_SECONDS
 
 
-def test_a_request_with_known_ids_renews_the_life_of_the_ids(
-    append: Append, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_a_request_with_known_ids_renews_the_life_of_the_ids(append, redis_client, impressions):
     append(impressions(200, "a"))
     redis_client.expire(PLACE.ids, 10)
 
@@ -112,9 +103,7 @@ def test_a_request_with_known_ids_renews_the_life_of_the_ids(
     assert redis_client.ttl(PLACE.ids) > TTL_SECONDS - 60
 
 
-def test_indexes_forget_what_expired(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+def test_indexes_forget_what_expired(append, store, redis_client, impressions):
     """A log may expire before anyone folds it."""
     append(impressions(200))
     for key in lives(redis_client):

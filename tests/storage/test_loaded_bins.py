@@ -37,7 +37,7 @@ def load(seed: int = 0, rows: int = 200, hour: int = HOUR) -> HourLoad:
 
 
 @pytest.fixture
-def loaded(redis_client: redis.Redis) -> LoadedBins:
+def loaded(redis_client) -> LoadedBins:
     return LoadedBins(redis_client, TTL_SECONDS)
 
 

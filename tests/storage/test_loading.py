@@ -22,7 +22,7 @@ from tests.storage.slow_redis import KEYS, fill, slow_redis
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data_dir(tmp_path, monkeypatch) -> Path:
     """One whose file takes longer to load than a server may be silent; its socket is elsewhere."""
     binary = slow_redis(tmp_path / "bin", find_redis_binary())
     monkeypatch.setenv("PATH", str(binary.parent), prepend=os.pathsep)
@@ -40,12 +40,12 @@ def stored(url: str) -> int:
         return client.dbsize()
 
 
-def test_loading_has_no_end_but_its_own(data_dir: Path) -> None:
+def test_loading_has_no_end_but_its_own(data_dir):
     with EmbeddedRedis(data_dir) as redis:
         assert stored(redis.url) == KEYS
 
 
-def test_whoever_joins_waits_as_long(data_dir: Path) -> None:
+def test_whoever_joins_waits_as_long(data_dir):
     first, second = EmbeddedRedis(data_dir), EmbeddedRedis(data_dir)
     starting = first.starting()
     while next(starting) is not Standing.LOADING:
@@ -69,7 +69,7 @@ def test_whoever_joins_waits_as_long(data_dir: Path) -> None:
         first.__exit__(None, None, None)
 
 
-def test_nobody_may_write_to_a_server_that_loads(data_dir: Path) -> None:
+def test_nobody_may_write_to_a_server_that_loads(data_dir):
     redis = EmbeddedRedis(data_dir)
     starting = redis.starting()
 
@@ -81,7 +81,7 @@ def test_nobody_may_write_to_a_server_that_loads(data_dir: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_while_it_loads_it_starts_again_at_its_address(data_dir: Path) -> None:
+def test_killed_while_it_loads_it_starts_again_at_its_address(data_dir):
     """At the first start, after it has served, and twice in a row."""
     with Supervision() as supervision:
         store = supervision.add(EmbeddedStore(data_dir))
@@ -108,7 +108,7 @@ def kill(store: EmbeddedStore) -> None:
         pass
 
 
-def test_a_data_directory_that_cannot_be_used_is_named_with_its_setting(tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_used_is_named_with_its_setting(tmp_path):
     (tmp_path / "file").touch()
     store = EmbeddedStore(tmp_path / "file" / "data")
     store.start()

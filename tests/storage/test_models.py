@@ -3,7 +3,6 @@
 import logging
 
 import pytest
-import redis
 
 from app.storage import keys as names
 from app.storage.errors import CorruptVersion, LeaseLost, StorageUnavailable, UnknownVersion
@@ -27,25 +26,25 @@ FIELDS = ("manifest", "contents", "model:0", "model:7")
 
 
 @pytest.fixture
-def token(redis_client: redis.Redis) -> LeaseToken:
+def token(redis_client) -> LeaseToken:
     lease = Lease(redis_client, "worker", "a", ttl=60.0)
     assert lease.acquire()
     return lease.token
 
 
 @pytest.fixture
-def models(redis_client: redis.Redis) -> Models:
+def models(redis_client) -> Models:
     """Three are kept, in chunks small enough for a model to have several."""
     return Models(redis_client, chunk_bytes=100)
 
 
-def test_a_model_is_loaded_as_it_was_published(models: Models, token: LeaseToken) -> None:
+def test_a_model_is_loaded_as_it_was_published(models, token):
     version = models.publish(token, TRAINED)
 
     assert models.load("conversion", version) == TRAINED
 
 
-def test_delays_alone_are_kept_without_a_model(models: Models, token: LeaseToken) -> None:
+def test_delays_alone_are_kept_without_a_model(models, token):
     delays = Trained("install", 60.0, 0.0, 1.0, "delays", delays={"knots": []})
 
     version = models.publish(token, delays)
@@ -53,9 +52,7 @@ def test_delays_alone_are_kept_without_a_model(models: Models, token: LeaseToken
     assert models.load("install", version) == delays
 
 
-def test_the_last_three_of_each_target_are_kept(
-    models: Models, token: LeaseToken, redis_client: redis.Redis
-) -> None:
+def test_the_last_three_of_each_target_are_kept(models, token, redis_client):
     versions = [models.publish(token, Trained("a", 60.0, day, day, "delays")) for day in range(5)]
     other = models.publish(token, Trained("ab", 60.0, 7.0, 7.0, "delays"))
 
@@ -67,13 +64,11 @@ def test_the_last_three_of_each_target_are_kept(
         models.load("a", versions[0])
 
 
-def test_a_target_without_a_model_has_no_history(models: Models) -> None:
+def test_a_target_without_a_model_has_no_history(models):
     assert models.history("conversion") == []
 
 
-def test_without_the_lease_nothing_is_published(
-    models: Models, token: LeaseToken, redis_client: redis.Redis
-) -> None:
+def test_without_the_lease_nothing_is_published(models, token, redis_client):
     redis_client.delete(names.lease(token.name))
 
     with pytest.raises(LeaseLost):
@@ -85,8 +80,8 @@ def test_without_the_lease_nothing_is_published(
 
 
 def test_a_model_that_expired_before_its_last_step_is_not_published(
-    models: Models, token: LeaseToken, redis_client: redis.Redis, redis_url: str
-) -> None:
+    models, token, redis_client, redis_url
+):
     def expire() -> None:
         redis_client.delete(*redis_client.keys("sirocco:{maps}:model:*"))
 
@@ -97,9 +92,7 @@ def test_a_model_that_expired_before_its_last_step_is_not_published(
     assert models.history("conversion") == []
 
 
-def test_a_publisher_that_dies_leaves_nothing_behind(
-    models: Models, token: LeaseToken, redis_client: redis.Redis, redis_url: str
-) -> None:
+def test_a_publisher_that_dies_leaves_nothing_behind(models, token, redis_client, redis_url):
     dying = Models(InterruptedRedis(redis_url, "publish_model", before=die))
     with pytest.raises(Died):
         dying.publish(token, TRAINED)
@@ -110,9 +103,7 @@ def test_a_publisher_that_dies_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_changed_byte_anywhere_is_noticed(
-    field: str, models: Models, token: LeaseToken, redis_client: redis.Redis
-) -> None:
+def test_a_changed_byte_anywhere_is_noticed(field, models, token, redis_client):
     version = models.publish(token, TRAINED)
     key = names.model("conversion", version)
     data = redis_client.hget(key, field)
@@ -126,9 +117,7 @@ def test_a_changed_byte_anywhere_is_noticed(
 
 
 @pytest.mark.parametrize("field", FIELDS[1:])
-def test_what_is_missing_is_noticed(
-    field: str, models: Models, token: LeaseToken, redis_client: redis.Redis
-) -> None:
+def test_what_is_missing_is_noticed(field, models, token, redis_client):
     version = models.publish(token, TRAINED)
     redis_client.hdel(names.model("conversion", version), field)
 
@@ -136,12 +125,7 @@ def test_what_is_missing_is_noticed(
         models.load("conversion", version)
 
 
-def test_a_damaged_manifest_is_left_out_of_the_history(
-    models: Models,
-    token: LeaseToken,
-    redis_client: redis.Redis,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_damaged_manifest_is_left_out_of_the_history(models, token, redis_client, caplog):
     good = models.publish(token, TRAINED)
     bad = models.publish(token, TRAINED)
     gone = models.publish(token, TRAINED)
@@ -155,7 +139,7 @@ def test_a_damaged_manifest_is_left_out_of_the_history(
     assert gone in caplog.text
 
 
-def test_attempts_of_one_training_are_counted(models: Models, redis_client: redis.Redis) -> None:
+def test_attempts_of_one_training_are_counted(models, redis_client):
     counts = [models.attempt("conversion", 86_400.0) for _ in range(3)]
 
     assert counts == [1, 2, 3]
@@ -166,6 +150,6 @@ def test_attempts_of_one_training_are_counted(models: Models, redis_client: redi
     assert models.attempt("conversion", 86_400.0) == 1
 
 
-def test_at_least_one_is_kept(redis_client: redis.Redis) -> None:
+def test_at_least_one_is_kept(redis_client):
     with pytest.raises(ValueError, match="kept = 0: at least 1 model must be kept"):
         Models(redis_client, kept=0)

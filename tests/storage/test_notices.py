@@ -24,7 +24,7 @@ PATIENCE_SECONDS = 240
 
 
 @pytest.fixture
-def notices(redis_client: redis.Redis) -> Iterator[Notices]:
+def notices(redis_client) -> Iterator[Notices]:
     """Subscribed: the first wait does that."""
     with_connection = Notices(redis_client)
     with_connection.wait(LONG)
@@ -44,7 +44,7 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_publishing_a_version_ends_the_wait(redis_client: redis.Redis, notices: Notices) -> None:
+def test_publishing_a_version_ends_the_wait(redis_client, notices):
     """The wait is far longer than the test may take."""
     lease = Lease(redis_client, "worker", "test", 60)
     lease.acquire()
@@ -57,7 +57,7 @@ def test_publishing_a_version_ends_the_wait(redis_client: redis.Redis, notices: 
     assert not waiting.is_alive()
 
 
-def test_the_notice_names_the_version(redis_client: redis.Redis) -> None:
+def test_the_notice_names_the_version(redis_client):
     with redis_client.pubsub() as heard:  # type: ignore[no-untyped-call]
         heard.subscribe(keys.PUBLISHED)
         lease = Lease(redis_client, "worker", "test", 60)
@@ -69,15 +69,13 @@ def test_the_notice_names_the_version(redis_client: redis.Redis) -> None:
     assert [message["data"] for message in told] == [1, version.encode()]
 
 
-def test_a_notice_that_came_between_two_waits_is_not_lost(
-    redis_client: redis.Redis, notices: Notices
-) -> None:
+def test_a_notice_that_came_between_two_waits_is_not_lost(redis_client, notices):
     redis_client.publish(keys.PUBLISHED, "v")
 
     notices.wait(LONG)
 
 
-def test_without_a_notice_the_wait_ends_by_itself(notices: Notices) -> None:
+def test_without_a_notice_the_wait_ends_by_itself(notices):
     started = time.monotonic()
 
     notices.wait(SHORT)
@@ -85,7 +83,7 @@ def test_without_a_notice_the_wait_ends_by_itself(notices: Notices) -> None:
     assert time.monotonic() - started >= SHORT
 
 
-def test_the_first_wait_returns_at_once_and_listens(redis_client: redis.Redis) -> None:
+def test_the_first_wait_returns_at_once_and_listens(redis_client):
     """What was published before is not told, so the caller has to look."""
     notices = Notices(redis_client)
     eventually(lambda: listeners(redis_client) == 0)
@@ -96,7 +94,7 @@ def test_the_first_wait_returns_at_once_and_listens(redis_client: redis.Redis) -
     notices.release()
 
 
-def test_a_lost_connection_is_opened_again(redis_client: redis.Redis, notices: Notices) -> None:
+def test_a_lost_connection_is_opened_again(redis_client, notices):
     redis_client.client_kill_filter(_type="pubsub")
     notices.wait(SHORT)
     assert listeners(redis_client) == 0
@@ -106,9 +104,7 @@ def test_a_lost_connection_is_opened_again(redis_client: redis.Redis, notices: N
     assert listeners(redis_client) == 1
 
 
-def test_after_a_lost_connection_the_wait_still_takes_its_time(
-    redis_client: redis.Redis, notices: Notices
-) -> None:
+def test_after_a_lost_connection_the_wait_still_takes_its_time(redis_client, notices):
     """Or a server that drops every connection would be asked without a pause."""
     redis_client.client_kill_filter(_type="pubsub")
     started = time.monotonic()
@@ -118,7 +114,7 @@ def test_after_a_lost_connection_the_wait_still_takes_its_time(
     assert time.monotonic() - started >= SHORT
 
 
-def test_close_ends_the_wait_of_another_thread(notices: Notices) -> None:
+def test_close_ends_the_wait_of_another_thread(notices):
     waiting = threading.Thread(target=notices.wait, args=(LONG,), daemon=True)
     waiting.start()
 
@@ -128,7 +124,7 @@ def test_close_ends_the_wait_of_another_thread(notices: Notices) -> None:
     assert not waiting.is_alive()
 
 
-def test_release_gives_the_connection_back(redis_client: redis.Redis, notices: Notices) -> None:
+def test_release_gives_the_connection_back(redis_client, notices):
     notices.release()
     notices.release()
 
@@ -145,7 +141,7 @@ def own_redis() -> Iterator[EmbeddedRedis]:
         yield server
 
 
-def test_a_frozen_server_holds_nobody_longer_than_the_timeouts(own_redis: EmbeddedRedis) -> None:
+def test_a_frozen_server_holds_nobody_longer_than_the_timeouts(own_redis):
     assert own_redis.process_id is not None
     with open_redis(own_redis.url, 0.1) as client, open_redis(own_redis.url) as patient:
         silent, unsubscribed = Notices(client), Notices(client)
@@ -172,7 +168,7 @@ def test_a_frozen_server_holds_nobody_longer_than_the_timeouts(own_redis: Embedd
         unsubscribed.release()
 
 
-def test_a_server_that_is_away_is_no_error() -> None:
+def test_a_server_that_is_away_is_no_error():
     with open_redis("unix:///nowhere/redis.sock", timeout_seconds=0.1) as client:
         notices = Notices(client)
 
@@ -180,9 +176,7 @@ def test_a_server_that_is_away_is_no_error() -> None:
         notices.wait(SHORT)
 
 
-def test_a_publisher_who_may_not_send_notices_still_publishes(
-    redis_client: redis.Redis, redis_url: str
-) -> None:
+def test_a_publisher_who_may_not_send_notices_still_publishes(redis_client, redis_url):
     redis_client.acl_setuser(
         "mute", enabled=True, nopass=True, keys=["*"], categories=["+@all"], reset_channels=True
     )

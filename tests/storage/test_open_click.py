@@ -46,12 +46,12 @@ def in_order(click: OpenClick) -> OpenClick:
         bucket=st.none() | st.integers(0, 4095),
     )
 )
-def test_whatever_names_and_values_are_they_are_read_back(click: OpenClick) -> None:
+def test_whatever_names_and_values_are_they_are_read_back(click):
     """Names of features are free: they may look like marks of other fields."""
     assert click_of(click.click_id, stored(click)) == in_order(click)
 
 
-def test_the_mark_of_open_clicks_is_no_part_of_them() -> None:
+def test_the_mark_of_open_clicks_is_no_part_of_them():
     click = OpenClick("1", "a", 5.0, {"conversion": 0.5}, {"n:x": 1.0, "at": "y"})
 
     assert click_of("1", [*stored(click), b"open", b"1"]) == click
@@ -71,6 +71,6 @@ def test_the_mark_of_open_clicks_is_no_part_of_them() -> None:
         [b"campaign", b"a", b"at"],
     ],
 )
-def test_what_is_no_click_is_refused(flat: list[bytes]) -> None:
+def test_what_is_no_click_is_refused(flat):
     with pytest.raises(ValueError):  # noqa: PT011 - of any kind: it is logged as it is
         click_of("1", flat)

@@ -3,7 +3,6 @@
 import logging
 
 import pytest
-import redis
 
 from app.storage import keys
 from app.storage.clicks import OpenClicks
@@ -15,13 +14,13 @@ DUE = AT + RULES.post_click_seconds
 
 
 @pytest.fixture
-def send(redis_url: str):
+def send(redis_url):
     """Appends events by the rules of these tests."""
     return lambda *events: append_by(redis_url, RULES, of(*events))
 
 
 @pytest.fixture
-def clicks(redis_client: redis.Redis) -> OpenClicks:
+def clicks(redis_client) -> OpenClicks:
     return OpenClicks(redis_client)
 
 

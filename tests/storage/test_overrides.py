@@ -1,24 +1,21 @@
 """Calibrators of single campaigns: bounded, and each put or deleted as a whole."""
 
 import pytest
-import redis
 
 from app.storage.errors import StorageUnavailable, TooManyOverrides
 from app.storage.overrides import Overrides
 
 
 @pytest.fixture
-def overrides(redis_client: redis.Redis) -> Overrides:
+def overrides(redis_client) -> Overrides:
     return Overrides(redis_client)
 
 
-def test_before_the_first_there_are_none(overrides: Overrides) -> None:
+def test_before_the_first_there_are_none(overrides):
     assert overrides.read() == {}
 
 
-def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(
-    overrides: Overrides,
-) -> None:
+def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(overrides):
     overrides.put("click", "a:b", "sir")
     overrides.put("click", "Größe", "pooled")
     overrides.put("view", "a:b", "beta")
@@ -26,14 +23,14 @@ def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(
     assert overrides.read() == {"click": {"a:b": "sir", "Größe": "pooled"}, "view": {"a:b": "beta"}}
 
 
-def test_a_later_one_takes_the_place_of_an_older_one(overrides: Overrides) -> None:
+def test_a_later_one_takes_the_place_of_an_older_one(overrides):
     overrides.put("click", "a", "sir")
     overrides.put("click", "a", "platt")
 
     assert overrides.read() == {"click": {"a": "platt"}}
 
 
-def test_what_was_deleted_is_gone_and_nothing_else(overrides: Overrides) -> None:
+def test_what_was_deleted_is_gone_and_nothing_else(overrides):
     overrides.put("click", "a", "sir")
     overrides.put("view", "a", "sir")
 
@@ -43,7 +40,7 @@ def test_what_was_deleted_is_gone_and_nothing_else(overrides: Overrides) -> None
     assert overrides.read() == {"view": {"a": "sir"}}
 
 
-def test_no_more_are_taken_than_the_most_of_all_targets_together(overrides: Overrides) -> None:
+def test_no_more_are_taken_than_the_most_of_all_targets_together(overrides):
     overrides.put("click", "a", "sir", most=2)
     overrides.put("view", "a", "sir", most=2)
 
@@ -53,16 +50,14 @@ def test_no_more_are_taken_than_the_most_of_all_targets_together(overrides: Over
     assert overrides.read() == {"click": {"a": "sir"}, "view": {"a": "sir"}}
 
 
-def test_one_that_is_there_can_be_changed_when_there_are_the_most(overrides: Overrides) -> None:
+def test_one_that_is_there_can_be_changed_when_there_are_the_most(overrides):
     overrides.put("click", "a", "sir", most=1)
     overrides.put("click", "a", "beta", most=1)
 
     assert overrides.read() == {"click": {"a": "beta"}}
 
 
-def test_a_store_that_is_full_refuses_and_keeps_what_it_has(
-    overrides: Overrides, redis_client: redis.Redis
-) -> None:
+def test_a_store_that_is_full_refuses_and_keeps_what_it_has(overrides, redis_client):
     overrides.put("click", "a", "sir")
     redis_client.config_set("maxmemory", "1")
     try:

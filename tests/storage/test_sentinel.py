@@ -22,7 +22,7 @@ from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.several_servers import until, watched
 
 
-def test_addresses_of_several_hosts_are_read() -> None:
+def test_addresses_of_several_hosts_are_read():
     sentinel = address_of("rediss+sentinel://me:p%40ss@a:1,b/orders/3?ssl_cert_reqs=none")
     assert sentinel is not None
     assert sentinel.hosts == (("a", 1), ("b", 26379))
@@ -41,12 +41,12 @@ def test_addresses_of_several_hosts_are_read() -> None:
     assert address_of("redis://a,b") is None
 
 
-def test_stores_are_told_apart_without_their_passwords() -> None:
+def test_stores_are_told_apart_without_their_passwords():
     names = [store_of(url) for url in ("redis+cluster://:x@b:2,a:1", "redis+sentinel://a/m/2")]
     assert names == ["cluster:a:1,b:2", "sentinel:m/2"]
 
 
-def test_sentinels_are_asked_by_many_threads_at_once() -> None:
+def test_sentinels_are_asked_by_many_threads_at_once():
     address = address_of("redis+sentinel://a,b,c/m")
     assert address is not None
     finder, seen = MasterFinder(address, 1.0), set()
@@ -89,14 +89,14 @@ def test_sentinels_are_asked_by_many_threads_at_once() -> None:
         ("unix:///socket?decode_responses=1", "decode_responses: there is no such option"),
     ],
 )
-def test_an_address_that_is_none_is_refused_in_words(url: str, reason: str) -> None:
+def test_an_address_that_is_none_is_refused_in_words(url, reason):
     with pytest.raises(CommandError, match="SIROCCO_REDIS_URL") as caught:
         external_store(Settings(redis_url=url))
     assert reason in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_that_nobody_answers_is_a_store_that_is_away() -> None:
+def test_that_nobody_answers_is_a_store_that_is_away():
     for url in ("redis+cluster://127.0.0.1:1", "redis+sentinel://127.0.0.1:1/m"):
         why = "no node of the cluster|no Sentinel answers: Error 111|Connection refused"
         with open_redis(url) as client, pytest.raises(StorageUnavailable, match=why):
@@ -113,7 +113,7 @@ async def _append(url: str, key: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_promoted_replica_is_found_and_has_what_was_acknowledged() -> None:
+def test_a_promoted_replica_is_found_and_has_what_was_acknowledged():
     with watched() as servers:
         assert external_store(Settings(redis_url=servers.url)) == servers.url
         other = servers.url.replace("/orders", "/other")

@@ -1,10 +1,8 @@
 """What is wrong with a server: found, named, and found again when it is mended."""
 
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-import redis
 
 from app.storage.bins import BinsStore
 from app.storage.errors import StorageUnavailable
@@ -12,7 +10,7 @@ from app.storage.keys import logs
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import socket_url
 from app.storage.store_watch import StoreCondition, StoreDanger, StoreWatch
-from tests.storage.conftest import HOUR, TTL_SECONDS, Append, Impressions
+from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.odd_servers import SAFE, server
 
 
@@ -27,7 +25,7 @@ from tests.storage.odd_servers import SAFE, server
         (("--maxmemory", "1mb"), StoreDanger.NEARLY_FULL),
     ],
 )
-def test_each_danger_is_known(options: tuple[str, ...], danger: StoreDanger) -> None:
+def test_each_danger_is_known(options, danger):
     with server(*SAFE, *options) as (client, _):
         condition = StoreCondition.of(client)
 
@@ -37,7 +35,7 @@ def test_each_danger_is_known(options: tuple[str, ...], danger: StoreDanger) -> 
         assert condition.dangers(allow_volatile=True) == (() if volatile else (danger,))
 
 
-def test_what_a_managed_server_does_not_say_is_no_danger() -> None:
+def test_what_a_managed_server_does_not_say_is_no_danger():
     with server() as (client, _):
         client.execute_command("ACL", "SETUSER", "default", "-config", "-info")
         condition = StoreCondition.of(client)
@@ -46,7 +44,7 @@ def test_what_a_managed_server_does_not_say_is_no_danger() -> None:
         assert len(condition.unknown) == 4
 
 
-def test_a_node_of_a_cluster_is_known_where_the_mode_has_another_name() -> None:
+def test_a_node_of_a_cluster_is_known_where_the_mode_has_another_name():
     """As Valkey 8 says it."""
     info = {"role": "master", "server_mode": "cluster", "cluster_enabled": 1}
 
@@ -55,15 +53,13 @@ def test_a_node_of_a_cluster_is_known_where_the_mode_has_another_name() -> None:
 
 
 @pytest.fixture
-def watch(redis_client: redis.Redis) -> tuple[StoreWatch, list[float]]:
+def watch(redis_client) -> tuple[StoreWatch, list[float]]:
     """Of an empty server, and the time it is."""
     now = [0.0]
     return StoreWatch(redis_client, clock=lambda: now[0]), now
 
 
-def test_a_server_is_looked_at_now_and_then(
-    watch: tuple[StoreWatch, list[float]], redis_client: redis.Redis
-) -> None:
+def test_a_server_is_looked_at_now_and_then(watch, redis_client):
     """Sooner where a write has failed."""
     watched, now = watch
     watched.look()
@@ -87,12 +83,7 @@ def test_a_server_is_looked_at_now_and_then(
 
 
 @pytest.mark.usefixtures("one_log")
-def test_hours_that_nobody_folds_are_known(
-    watch: tuple[StoreWatch, list[float]],
-    redis_client: redis.Redis,
-    append: Append,
-    impressions: Impressions,
-) -> None:
+def test_hours_that_nobody_folds_are_known(watch, redis_client, append, impressions) -> None:
     """A log that is folded and filled again is not behind; junk is passed over."""
     watched, now = watch
     store = BinsStore(redis_client, TTL_SECONDS)
@@ -113,9 +104,7 @@ def test_hours_that_nobody_folds_are_known(
     assert watched.unfolded.age(0.0) == 0.0, "a clock that went back"
 
 
-def test_what_was_acknowledged_waits_for_its_fold_for_ever(
-    redis_client: redis.Redis, append: Append, impressions: Impressions
-) -> None:
+def test_what_was_acknowledged_waits_for_its_fold_for_ever(redis_client, append, impressions):
     append(impressions(50))
     waiting = [key for key in redis_client.scan_iter() if b":log:" in key]
 
@@ -124,7 +113,7 @@ def test_what_was_acknowledged_waits_for_its_fold_for_ever(
     assert not [key for key in redis_client.scan_iter() if b":log:" in key]
 
 
-def test_a_demoted_master_takes_no_writes_and_its_successor_is_found(tmp_path: Path) -> None:
+def test_a_demoted_master_takes_no_writes_and_its_successor_is_found(tmp_path):
     """One name, which leads to another server after a while."""
     with ExitStack() as stack:
         (old, _), (new, port) = (stack.enter_context(server(*SAFE)) for _ in range(2))

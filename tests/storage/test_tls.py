@@ -29,12 +29,12 @@ KEPT = ("--appendonly", "yes", "--repl-diskless-sync-delay", "0")
 
 
 @pytest.fixture(scope="module")
-def pem(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pem(tmp_path_factory) -> Path:
     return certificate(tmp_path_factory.mktemp("tls") / "one.pem")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory, pem: Path) -> Iterator[Node]:
+def server(tmp_path_factory, pem) -> Iterator[Node]:
     node = Node(tmp_path_factory.mktemp("server"), *KEPT, pem=pem)
     node.start()
     until(node.client.ping, "it answers")
@@ -43,7 +43,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, pem: Path) -> Iterator[Node
 
 
 @pytest.fixture
-def url(server: Node, pem: Path) -> str:
+def url(server, pem) -> str:
     server.client.flushall()
     return f"rediss://{server.address}/0{query_of(pem)}"
 
@@ -67,7 +67,7 @@ def stored(url: str) -> float:
         return store.hour("click", HOUR).total().total_count
 
 
-def test_a_service_works_over_tls(url: str) -> None:
+def test_a_service_works_over_tls(url):
     with serving(Settings(port=0, refresh_seconds=0.01), url) as service:
         answer = service.http.post("/v1/events", json=[impression(time.time())])
         assert answer.json()["accepted"] == 1
@@ -78,7 +78,7 @@ def test_a_service_works_over_tls(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_sentinels_and_what_they_watch_take_tls(pem: Path, tmp_path: Path) -> None:
+def test_sentinels_and_what_they_watch_take_tls(pem, tmp_path):
     with watched(pem) as servers:
         assert external_store(Settings(redis_url=servers.url)) == servers.url
         append(servers.url, 3)
@@ -89,7 +89,7 @@ def test_sentinels_and_what_they_watch_take_tls(pem: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_cluster_takes_tls(pem: Path, tmp_path: Path) -> None:
+def test_a_cluster_takes_tls(pem, tmp_path):
     with cluster(pem) as servers:
         assert external_store(Settings(redis_url=servers.url)) == servers.url
         append(servers.url, 40)
@@ -102,7 +102,7 @@ def backed_up(url: str, folder: Path) -> str:
     return sirocco(f"backup {folder} --redis-url {url} --data-dir {folder}-data", folder.parent)
 
 
-def test_a_backup_is_made_over_tls(url: str, tmp_path: Path) -> None:
+def test_a_backup_is_made_over_tls(url, tmp_path):
     append(url, 3)
 
     assert "exit code 0" in backed_up(url, tmp_path / "a")
@@ -115,7 +115,7 @@ def test_a_backup_is_made_over_tls(url: str, tmp_path: Path) -> None:
     assert "exit code 0" in backed_up(f"{address}?{own}&ssl_cert_reqs=none", tmp_path / "d")
 
 
-def test_connections_share_certificates_that_no_loop_waits_for(url: str, pem: Path) -> None:
+def test_connections_share_certificates_that_no_loop_waits_for(url, pem):
     """To read them takes 40 ms: sixteen connections at once would take longer than they may."""
     readers: list[threading.Thread] = []
     create = ssl.create_default_context
@@ -139,7 +139,7 @@ def test_connections_share_certificates_that_no_loop_waits_for(url: str, pem: Pa
     assert threading.main_thread() not in readers
 
 
-def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -> None:
+def test_a_renewed_certificate_is_used_without_a_restart(tmp_path):
     pem = certificate(tmp_path / "a.pem")
     node = Node(tmp_path, pem=pem)
 
@@ -173,9 +173,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "kind", ["rediss://a:1/0", "rediss+sentinel://a:1/m", "rediss+cluster://a:1"]
 )
-def test_options_that_no_connection_can_have_are_refused(
-    kind: str, query: str, reason: str
-) -> None:
+def test_options_that_no_connection_can_have_are_refused(kind, query, reason):
     with pytest.raises(CommandError, match="SIROCCO_REDIS_URL") as caught:
         external_store(Settings(redis_url=f"{kind}?{query}"))
     assert reason in str(caught.value)

@@ -4,7 +4,6 @@ from itertools import count
 from threading import Event, Thread
 
 import pytest
-import redis
 
 from app.storage.errors import UnknownVersion
 from app.storage.lease import Lease, LeaseToken
@@ -16,7 +15,7 @@ PUBLISHED = 40
 
 
 @pytest.fixture
-def token(redis_client: redis.Redis) -> LeaseToken:
+def token(redis_client) -> LeaseToken:
     lease = Lease(redis_client, "refit", "a", ttl=60.0)
     assert lease.acquire()
     return lease.token
@@ -61,8 +60,8 @@ class Reader(Thread):
 
 
 def test_readers_during_publishes_always_load_a_whole_version_and_never_an_older_one(
-    redis_client: redis.Redis, redis_url: str, token: LeaseToken
-) -> None:
+    redis_client, redis_url, token
+):
     versions = Versions(redis_client, kept=2, chunk_bytes=300)
     last = publish(versions, token, 0)
     done = Event()
@@ -84,8 +83,8 @@ def test_readers_during_publishes_always_load_a_whole_version_and_never_an_older
 
 
 def test_a_version_that_is_dropped_under_its_reader_is_unknown_not_damaged(
-    redis_client: redis.Redis, redis_url: str, token: LeaseToken
-) -> None:
+    redis_client, redis_url, token
+):
     """A reader that is told of damage would raise an alarm; this one only has to look again."""
     versions = Versions(redis_client, kept=1)
     version = publish(versions, token, 0)

@@ -50,7 +50,7 @@ def settings() -> Settings:
 
 
 @pytest.fixture
-def append(redis_url: str) -> Iterator[Append]:
+def append(redis_url) -> Iterator[Append]:
     with asyncio.Runner() as runner:
         client = open_async_redis(redis_url)
         log = EventLog(client, 24 * SECONDS)
@@ -79,7 +79,7 @@ def outcomes() -> Callable[..., EventTable]:
 
 
 @pytest.fixture
-def append_log(append: Append) -> Callable[[EventTable], None]:
+def append_log(append) -> Callable[[EventTable], None]:
     """Appends a log as one request of outcomes."""
 
     def append_all(log: EventTable) -> None:

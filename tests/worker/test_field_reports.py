@@ -61,7 +61,7 @@ def effects(by: float = 1.0) -> FieldEffects:
     return FieldEffects({"device": table})
 
 
-def test_without_effects_the_worst_segment_is_named_as_from_rows() -> None:
+def test_without_effects_the_worst_segment_is_named_as_from_rows():
     found = report(None)
     rows = [events(hour) for hour in HOURS[1:]]
     p, y, device, place = (np.concatenate(column) for column in zip(*rows, strict=True))
@@ -81,7 +81,7 @@ def test_without_effects_the_worst_segment_is_named_as_from_rows() -> None:
     assert found["top"]["device*placement"]["values"] == 6
 
 
-def test_the_effects_that_served_are_in_what_was_predicted() -> None:
+def test_the_effects_that_served_are_in_what_was_predicted():
     right, wrong = report(effects()), report(effects(-1.0))
 
     assert right["rce"]["device"]["value"] < 2 * right["rce"]["device"]["floor"]
@@ -90,7 +90,7 @@ def test_the_effects_that_served_are_in_what_was_predicted() -> None:
     assert wrong["mce"]["fields"]["device"] in ("ios", "tv")
 
 
-def test_other_fields_count_by_their_mean_effect() -> None:
+def test_other_fields_count_by_their_mean_effect():
     same = EffectTable.of(dict.fromkeys(("", *PLACES), 0.5), {})
     device = EffectTable.of({"": 0.0}, {})
 
@@ -104,7 +104,7 @@ def test_other_fields_count_by_their_mean_effect() -> None:
         assert sum(row["expected"] for row in top) == pytest.approx(served, rel=1e-6)
 
 
-def test_values_of_fields_that_agree_get_what_they_were_served() -> None:
+def test_values_of_fields_that_agree_get_what_they_were_served():
     """Two fields with half of the effect each: alone, either half would look wrong."""
     bins, half = Bins(), EffectTable.of(dict(zip(DEVICES, LIFT / 2, strict=True)), {})
     bins.same = True

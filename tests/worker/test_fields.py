@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import redis
 
 from app.click_log.log import ClickLog
 from app.click_log.rows import ClosedClick
-from app.settings import Settings
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.lease import Lease
@@ -23,7 +21,7 @@ from calibrators.bins.codecs import SCALE
 from calibrators.bins.table import History
 from calibrators.fields.sums import SEPARATOR
 from tests.click_log.rows import START, WINDOW, click, clicks_in
-from tests.worker.conftest import HOUR, Append
+from tests.worker.conftest import HOUR
 
 SECONDS = 3600
 VALUES = ("", "ios", "android")
@@ -40,8 +38,8 @@ def batch_of(hour: int) -> EventBatch:
 
 
 def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
-    redis_client: redis.Redis, settings: Settings, append: Append, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    redis_client, settings, append, monkeypatch
+):
     settings = settings.model_copy(update={"fields": ("device",)})
     bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
     versions, lease = Versions(redis_client, 4), Lease(redis_client, "worker", "me", 60.0)
@@ -83,7 +81,7 @@ def clicks_with_fields() -> list[ClosedClick]:
     ]
 
 
-def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path: Any) -> None:
+def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path):
     log = ClickLog.open(str(tmp_path))
     clicks = clicks_with_fields()
     for part in (clicks[:100], clicks[90:]):

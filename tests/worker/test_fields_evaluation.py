@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-import redis
 
-from app.settings import Settings
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.blocks import NO_TERMS, Terms
@@ -17,7 +15,7 @@ from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, CHALLENGER
 from calibrators.fields.effects import EffectTable, FieldEffects
-from tests.worker.conftest import HOUR, Append
+from tests.worker.conftest import HOUR
 
 SECONDS = 3600
 LOG_ODDS = {"": 0.0, "ios": 0.7, "tv": -0.7}
@@ -34,9 +32,7 @@ def batch_of(hour: int, terms: Terms = NO_TERMS) -> EventBatch:
     return batch
 
 
-def test_campaigns_are_evaluated_with_the_effects_that_served_them(
-    redis_client: redis.Redis, settings: Settings, append: Append
-) -> None:
+def test_campaigns_are_evaluated_with_the_effects_that_served_them(redis_client, settings, append):
     settings = settings.model_copy(update={"fields": ("device",)})
     bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
     versions, lease = Versions(redis_client, 9), Lease(redis_client, "worker", "me", 60.0)
@@ -56,9 +52,7 @@ def test_campaigns_are_evaluated_with_the_effects_that_served_them(
     assert min(abs(row["pcoc_raw"] - 1.0) for row in found.values()) > 0.3
 
 
-def test_a_canary_compares_maps_with_the_effects_that_serve_them(
-    redis_client: redis.Redis, settings: Settings, append: Append
-) -> None:
+def test_a_canary_compares_maps_with_the_effects_that_serve_them(redis_client, settings, append):
     """Both are right: one has a map of each campaign, the other the effects of the field."""
     settings = settings.model_copy(update={"fields": ("device",)})
     bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))

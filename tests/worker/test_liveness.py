@@ -2,16 +2,12 @@
 
 import time
 
-import redis
-
 from app.storage.lease import Heartbeat
 from app.worker.liveness import SILENT_SECONDS, silence
 from tests.reserved_ports import reserved_port
 
 
-def test_a_worker_is_alive_for_five_minutes_after_each_sign(
-    redis_client: redis.Redis, redis_url: str
-) -> None:
+def test_a_worker_is_alive_for_five_minutes_after_each_sign(redis_client, redis_url):
     assert silence(redis_url, 20.0) == "no worker has given a sign of life"
     heartbeat = Heartbeat(redis_client, 60)
 
@@ -21,5 +17,5 @@ def test_a_worker_is_alive_for_five_minutes_after_each_sign(
     assert str(silence(redis_url, 20.0)).startswith("the worker has been silent for 36")
 
 
-def test_a_store_that_is_away_is_no_fault_of_the_worker() -> None:
+def test_a_store_that_is_away_is_no_fault_of_the_worker():
     assert silence(f"redis://127.0.0.1:{reserved_port()}", 0.5) is None

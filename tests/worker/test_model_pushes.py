@@ -4,7 +4,6 @@ import pytest
 import redis
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
-from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets
@@ -28,7 +27,7 @@ def load(client: redis.Redis, tables: dict[int, BinsTable], first: int, behind: 
 
 
 @pytest.fixture
-def refitter(redis_client: redis.Redis, settings: Settings) -> Refitter:
+def refitter(redis_client, settings) -> Refitter:
     settings = settings.model_copy(update={"calibrator": "pooled"})
     return Refitter(settings, BinsStore(redis_client, 3600), Versions(redis_client, 8))
 
@@ -36,8 +35,8 @@ def refitter(redis_client: redis.Redis, settings: Settings) -> Refitter:
 @pytest.mark.slow
 @pytest.mark.parametrize(("moved", "due"), [(0.8, ["click"]), (0.0, [])])
 def test_a_running_hour_is_refitted_when_another_model_scores_it(
-    redis_client: redis.Redis, refitter: Refitter, clock, moved: float, due: list[str]
-) -> None:
+    redis_client, refitter, clock, moved, due
+):
     lease = Lease(redis_client, "worker", "test", 600)
     assert lease.acquire()
     tables, now = hours(moved=moved), BEGUN * SECONDS + 600.0

@@ -30,7 +30,7 @@ def bits(values: Floats | float) -> bytes:
     return np.broadcast_to(values, len(P)).tobytes()
 
 
-def test_the_terms_of_a_score_are_summed_in_log_odds() -> None:
+def test_the_terms_of_a_score_are_summed_in_log_odds():
     assert np.log(EFFECTS.odds_ratios(CAMPAIGNS, FIELDS, 5)) == pytest.approx(LOG_ODDS)
     first, second, *_ = EFFECTS.explained(CAMPAIGNS, FIELDS, 5)
     assert first == pytest.approx(
@@ -39,7 +39,7 @@ def test_the_terms_of_a_score_are_summed_in_log_odds() -> None:
     assert second["campaign*device"] == pytest.approx(0.5)
 
 
-def test_variances_are_summed_and_what_has_no_row_is_as_uncertain_as_the_least_certain() -> None:
+def test_variances_are_summed_and_what_has_no_row_is_as_uncertain_as_the_least_certain():
     """In turn: values, a pair without a row; a campaign's deviation; a campaign and a value without
     rows; a value without a row; and a field without a value, which adds nothing."""
     found = EFFECTS.variances(CAMPAIGNS, FIELDS, 5)
@@ -51,7 +51,7 @@ def test_variances_are_summed_and_what_has_no_row_is_as_uncertain_as_the_least_c
     assert one.tolist() == [found[1]] * 5
 
 
-def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_way_gives_the_same_bits(monkeypatch):
     codes = {name: EFFECTS.codes(name, FIELDS[name]) for name in EFFECTS.fields}
     expected = EFFECTS.applied(P, CAMPAIGNS, FIELDS)
     rows = list(zip(FIELDS["device"], FIELDS["place"], strict=True))
@@ -70,9 +70,7 @@ def test_every_way_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bits(EFFECTS.applied(P, CAMPAIGNS, FIELDS)) == bits(expected)
 
 
-def test_fields_of_many_combinations_are_searched_one_by_one_to_the_same_bits(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_fields_of_many_combinations_are_searched_one_by_one_to_the_same_bits(monkeypatch):
     together = FieldEffects({"device": DEVICE, "place": PLACE})
     monkeypatch.setattr("calibrators.fields.effects._REMEMBERED", 5)
     alone = FieldEffects({"device": DEVICE, "place": PLACE})
@@ -84,7 +82,7 @@ def test_fields_of_many_combinations_are_searched_one_by_one_to_the_same_bits(
     assert not alone._remembers
 
 
-def test_one_value_for_all_and_fields_that_are_not_given() -> None:
+def test_one_value_for_all_and_fields_that_are_not_given():
     each = EFFECTS.odds_ratios("a", {"device": ["web"] * 5}, 5)
 
     assert bits(EFFECTS.odds_ratios("a", {"device": "web"}, 5)) == bits(each)
@@ -105,13 +103,13 @@ def test_one_value_for_all_and_fields_that_are_not_given() -> None:
         (({str(i): PLACE for i in range(21)},), "at most 20"),
     ],
 )
-def test_what_breaks_a_rule_is_refused(tables: list[dict[str, EffectTable]], rule: str) -> None:
+def test_what_breaks_a_rule_is_refused(tables, rule):
     with pytest.raises(ValueError, match=rule):
         FieldEffects(*tables)
 
 
 @pytest.mark.slow
-def test_bytes_come_back_and_damaged_ones_are_refused_or_sound() -> None:
+def test_bytes_come_back_and_damaged_ones_are_refused_or_sound():
     def assert_sound(effects: FieldEffects) -> None:
         assert FieldEffects.from_bytes(effects.to_bytes()).to_bytes() == effects.to_bytes()
         assert np.isfinite(effects.odds_ratios("a", {}, 1))
@@ -122,7 +120,7 @@ def test_bytes_come_back_and_damaged_ones_are_refused_or_sound() -> None:
 
 
 @pytest.mark.parametrize("campaign", ["a", "b"])
-def test_an_atlas_carries_its_effects(campaign: str) -> None:
+def test_an_atlas_carries_its_effects(campaign):
     own = {name: CalibrationMap.proportional(0.5) for name in ("a", "b")}
     bare = Atlas.build(own, CalibrationMap.proportional(3.0))
     atlas = bare.with_effects(EFFECTS)
@@ -147,7 +145,7 @@ def test_an_atlas_carries_its_effects(campaign: str) -> None:
 
 
 @pytest.mark.slow
-def test_damaged_bytes_of_an_atlas_with_effects_are_refused_or_sound() -> None:
+def test_damaged_bytes_of_an_atlas_with_effects_are_refused_or_sound():
     """With few effects: the test of their own bytes has all kinds of them."""
 
     def assert_sound(atlas: Atlas) -> None:

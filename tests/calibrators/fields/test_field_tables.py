@@ -35,12 +35,12 @@ def totals(table: BinsTable) -> tuple[int, ...]:
 
 
 @pytest.fixture
-def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_rows(monkeypatch) -> None:
     for name in ("MOST_VALUES", "MOST_PAIRS", "MOST_CAMPAIGN_VALUES"):
         monkeypatch.setattr(sums, name, MOST)
 
 
-def test_rows_are_those_of_the_events() -> None:
+def test_rows_are_those_of_the_events():
     found = tables(range(12))
 
     assert found.fields["device"].campaigns == (OTHER, "ios", "web")
@@ -72,7 +72,7 @@ def test_nothing_is_lost_in_the_rest() -> None:
     assert len({totals(table) for table in bounded.values()}) == 1
 
 
-def test_a_kept_row_holds_all_it_held() -> None:
+def test_a_kept_row_holds_all_it_held():
     whole = tables(range(300)).fields["place"]
     bounded = BoundedRows(4, lambda names: [OTHER] * len(names)).of(whole)
 
@@ -80,7 +80,7 @@ def test_a_kept_row_holds_all_it_held() -> None:
     assert all(bounded.bins(name) == whole.bins(name) for name in bounded.campaigns if name)
 
 
-def test_a_value_with_the_separator_counts_as_other() -> None:
+def test_a_value_with_the_separator_counts_as_other():
     one = np.ones(1)
     values = {"device": FieldColumn((f"a{SEPARATOR}b",), np.zeros(1, np.int64))}
     campaigns = FieldColumn(("c",), np.zeros(1, np.int64))

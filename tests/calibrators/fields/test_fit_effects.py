@@ -56,7 +56,7 @@ def served(atlas: Atlas, campaign: str, device: str) -> float:
     return float(atlas.effects.applied(p, campaign, {"device": device})[0])
 
 
-def test_effects_are_found_and_levels_stay() -> None:
+def test_effects_are_found_and_levels_stay():
     fitted = Pooled(HOURS).refit(history_of(EFFECTS), trial=True)
     assert fitted.trial is not None
 
@@ -69,7 +69,7 @@ def test_effects_are_found_and_levels_stay() -> None:
     assert fitted.notes["fields"]["device"]["kept"] == 3
 
 
-def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch):
     """Even were all effects too small to matter: without a row it would be as uncertain as a value
     that was never seen."""
     monkeypatch.setattr("calibrators.fields.fit._NONE", 10.0)
@@ -81,7 +81,7 @@ def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_fields_that_do_nothing_have_no_effect(seed: int) -> None:
+def test_fields_that_do_nothing_have_no_effect(seed):
     history = history_of(EFFECTS * 0, seed)
     with_fields = Pooled(HOURS).refit(history)
     without = Pooled(HOURS).refit(History(history.as_of, history.blocks))
@@ -90,7 +90,7 @@ def test_fields_that_do_nothing_have_no_effect(seed: int) -> None:
     assert with_fields.atlas.to_bytes() == without.atlas.to_bytes()
 
 
-def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same() -> None:
+def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same():
     history = history_of(EFFECTS)
     assert history.fields is not None
     tables, read = history.fields, list[int]()
@@ -115,9 +115,7 @@ def effects_of(log_odds: Floats) -> FieldEffects:
 
 
 @pytest.mark.parametrize(("tried", "kept"), [(EFFECTS, False), (-2 * EFFECTS, True)])
-def test_effects_that_the_newest_hour_speaks_against_are_held_back(
-    tried: Floats, kept: bool
-) -> None:
+def test_effects_that_the_newest_hour_speaks_against_are_held_back(tried, kept):
     history = history_of(EFFECTS)
     assert history.fields is not None
     in_force, candidate = effects_of(EFFECTS), effects_of(tried)
@@ -136,7 +134,7 @@ def test_effects_that_the_newest_hour_speaks_against_are_held_back(
     assert guarded.atlas.effects.to_bytes() == expected.to_bytes()
 
 
-def test_no_effect_moves_by_more_than_the_step() -> None:
+def test_no_effect_moves_by_more_than_the_step():
     far, near = effects_of(np.array([2.0, -2.0, 0.5])), effects_of(np.array([0.0, 0.0, 0.0]))
 
     out, back = (
@@ -149,7 +147,7 @@ def test_no_effect_moves_by_more_than_the_step() -> None:
     assert FieldEffects.none(("device",)).stepped(effects_of(EFFECTS), 3.0).is_none
 
 
-def test_an_effect_that_goes_in_steps_is_as_uncertain_as_the_least_certain() -> None:
+def test_an_effect_that_goes_in_steps_is_as_uncertain_as_the_least_certain():
     before = FieldEffects({"device": EffectTable.of({"": 0.0, "ios": 2.0}, {"ios": 0.1})})
     now = FieldEffects({"device": EffectTable.of({"": 0.0, "web": 0.1}, {"": 0.4, "web": 0.02})})
     found = now.stepped(before, 3.0).variances("", {"device": ["ios", "web"]}, 2)
@@ -166,7 +164,7 @@ AGES = np.arange(HOURS, 0.0, -1) - 0.5
 ALL, ALL_BUT_THE_NEWEST = np.ones(HOURS), np.append(np.ones(HOURS - 1), 0.0)
 
 
-def test_an_hour_that_does_not_count_is_as_one_that_is_not_there() -> None:
+def test_an_hour_that_does_not_count_is_as_one_that_is_not_there():
     """Even where it is the first with a value: of that nothing is known then."""
     history = history_of(EFFECTS)
     assert history.fields is not None
@@ -189,7 +187,7 @@ def test_an_hour_that_does_not_count_is_as_one_that_is_not_there() -> None:
         assert ratios[0] == pytest.approx(ratios[1], rel=1e-12), name
 
 
-def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does() -> None:
+def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does():
     window = window_of(history_of(EFFECTS))
     begun = EffectsFit(window, range(HOURS))
     begun.fit(AGES, ALL_BUT_THE_NEWEST)
@@ -206,9 +204,7 @@ def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does(
 
 @pytest.mark.parametrize("size", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("deviation", [0.0, 0.1, 0.4])
-def test_what_is_left_out_of_a_search_is_no_better(
-    size: float, deviation: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_left_out_of_a_search_is_no_better(size, deviation, monkeypatch):
     """The same variances are chosen where all are tried, in both fits; of half-lives, of which the
     second keeps what the first chose, several may do as well."""
     window = window_of(history_of(size * EFFECTS, deviation=deviation))
@@ -230,5 +226,5 @@ def both_fits(window: FieldWindow) -> list[dict[str, float]]:
     return [{name: term["sd"] for name, term in notes.items()} for notes in found]
 
 
-def test_no_hours_have_no_effects() -> None:
+def test_no_hours_have_no_effects():
     assert EffectsFit(FieldWindow(), range(0)).fit(np.empty(0), np.empty(0)).effects is None

@@ -54,7 +54,7 @@ def served(found: Fitted, values: dict[str, tuple[str, ...]]) -> Floats:
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_copies_serve_together_what_one_serves_alone(copies: int) -> None:
+def test_copies_serve_together_what_one_serves_alone(copies):
     alone, found = fitted(()), fitted((1.0,) * copies)
 
     values = {f"f{number}": LABELS for number in range(copies + 1)}
@@ -75,7 +75,7 @@ def test_copies_serve_together_what_one_serves_alone(copies: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_field_that_only_agrees_is_left_little_of_its_effect(seed: int) -> None:
+def test_a_field_that_only_agrees_is_left_little_of_its_effect(seed):
     """Seen alone its values have .6 of the effects, which are all the other field's."""
     found = fitted((0.6,), seed=seed)
     by_first = served(found, {"f0": LABELS, "f1": ("v0",) * VALUES})
@@ -84,12 +84,12 @@ def test_a_field_that_only_agrees_is_left_little_of_its_effect(seed: int) -> Non
     assert abs(np.polyfit(EFFECTS, by_second, 1)[0]) < 0.2
 
 
-def test_fields_that_speak_against_each_other_are_served_more_than_either_shows() -> None:
+def test_fields_that_speak_against_each_other_are_served_more_than_either_shows():
     found = fitted((0.6,), own=-0.8)
     assert all(note["share"] > 1.2 for note in found.notes["fields"].values())
 
 
-def test_fields_that_come_independently_keep_their_effects_to_the_bit() -> None:
+def test_fields_that_come_independently_keep_their_effects_to_the_bit():
     found = fitted((0.0,), own=0.7)
     assert all("share" not in note for note in found.notes["fields"].values())
 
@@ -102,9 +102,7 @@ def means(values: Integers, rows: Integers, cells: tuple[int, int], effects: Flo
 
 @pytest.mark.parametrize("drift", [0.0, 0.8])
 @pytest.mark.parametrize("agreement", [0.0, 0.5, 1.0])
-def test_shares_are_those_of_the_impressions_or_nearer_to_one(
-    agreement: float, drift: float
-) -> None:
+def test_shares_are_those_of_the_impressions_or_nearer_to_one(agreement, drift):
     """A regression on the impressions themselves is the oracle. Where mixes of large campaigns
     move, and with them the means of both fields, that does not pass for agreement."""
     rng, cells = np.random.default_rng(4), (80, 24)
@@ -130,7 +128,7 @@ def test_shares_are_those_of_the_impressions_or_nearer_to_one(
     assert np.all(np.abs(found - oracle) <= np.abs(1.0 - oracle) + 0.03)
 
 
-def test_nothing_and_one_field_have_their_whole_effects() -> None:
+def test_nothing_and_one_field_have_their_whole_effects():
     assert Overlap.of([], np.zeros((0, 3)), np.ones((3, 4))).shares.shape == (0,)
     one = Overlap.of([np.ones((3, 4))], np.zeros((1, 3)), np.ones((3, 4)))
     assert one.shares.tolist() == [1.0]

@@ -48,7 +48,7 @@ def against_calm(method: str, attack: Attack) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("kind", ["all clicks", "no clicks"])
-def test_an_hour_moves_the_campaign_by_a_step_at_most(kind: str) -> None:
+def test_an_hour_moves_the_campaign_by_a_step_at_most(kind):
     own, target = against_calm("sir", Attack(kind, 1))
 
     assert own.min() > 1 / 3.2
@@ -57,7 +57,7 @@ def test_an_hour_moves_the_campaign_by_a_step_at_most(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "hours"), [("sir", 6), ("sir", 24), ("pooled", 6)])
-def test_however_long_all_is_clicks_the_campaign_stays_in_reach(method: str, hours: int) -> None:
+def test_however_long_all_is_clicks_the_campaign_stays_in_reach(method, hours):
     """And the target's map, which serves the others, stays where it is. The first hour moves the
     campaign by a step. Afterwards the way back is three refits: one to see it, and the reach is
     three steps wide; then the target's map or better serves."""
@@ -71,7 +71,7 @@ def test_however_long_all_is_clicks_the_campaign_stays_in_reach(method: str, hou
     assert own[-1] < 2.5
 
 
-def test_constant_scores_pass() -> None:
+def test_constant_scores_pass():
     """Two hours after their end the campaign is as before, and the target's map never moves."""
     own, target = against_calm("sir", Attack("constant scores", 6))
 
@@ -81,7 +81,7 @@ def test_constant_scores_pass() -> None:
 
 
 @each_method
-def test_a_replaced_model_is_followed(method: str) -> None:
+def test_a_replaced_model_is_followed(method):
     """Scores times 5: off by a factor of 5 at first, by less than 2.5 from the third refit on."""
     own, target = against_calm(method, Attack(RESCALED, AFTER))
 
@@ -90,7 +90,7 @@ def test_a_replaced_model_is_followed(method: str) -> None:
     assert target[3:AFTER].max() < 2.5
 
 
-def test_without_the_guard_it_is_worse() -> None:
+def test_without_the_guard_it_is_worse():
     """The tests above would fail: the campaign is off twice as far, its target too."""
     attack = Attack("all clicks", 6)
     plain = play(METHODS["sir"], attack, PLATFORM, attack.end + AFTER, guarded=False)

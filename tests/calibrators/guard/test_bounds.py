@@ -32,9 +32,7 @@ def all_scores(*maps: CalibrationMap) -> Floats:
 
 
 @given(strategies.maps(), strategies.maps(), st.sampled_from([2, 6, 64]))
-def test_nothing_moves_by_more_than_the_step(
-    wanted: CalibrationMap, served: CalibrationMap, knots: int
-) -> None:
+def test_nothing_moves_by_more_than_the_step(wanted, served, knots):
     """At any score, whatever the maps, of however few knots."""
     bounds = Bounds(Atlas.build({"a": served}), np.array([1]), 3.0)
 
@@ -53,13 +51,7 @@ def test_nothing_moves_by_more_than_the_step(
     strategies.maps(monotone=True),
     st.sampled_from([2, 6, 64]),
 )
-def test_everything_stays_in_reach_and_increasing(
-    wanted: CalibrationMap,
-    served: CalibrationMap,
-    shared: CalibrationMap,
-    before: CalibrationMap,
-    knots: int,
-) -> None:
+def test_everything_stays_in_reach_and_increasing(wanted, served, shared, before, knots):
     """A campaign's map, against the target's that goes out with it, of however few knots."""
     candidate, in_force = Atlas.build({"a": wanted}, shared), Atlas.build({"a": served}, before)
 
@@ -72,7 +64,7 @@ def test_everything_stays_in_reach_and_increasing(
     assert now.monotone
 
 
-def test_a_jump_takes_as_many_refits_as_it_has_steps() -> None:
+def test_a_jump_takes_as_many_refits_as_it_has_steps():
     """log(odds ratio) / log(3), rounded up: 5 times the odds are reached in 2, 20 times in 3."""
     for factor, refits in ((5.0, 2), (1 / 5.0, 2), (20.0, 3)):
         wanted = atlas({"a": np.log(factor)})
@@ -82,7 +74,7 @@ def test_a_jump_takes_as_many_refits_as_it_has_steps() -> None:
         assert taken == refits
 
 
-def test_a_bounded_candidate_is_told_where_there_is_traffic() -> None:
+def test_a_bounded_candidate_is_told_where_there_is_traffic():
     candidate, in_force = atlas({"a": 2.0, "idle": 2.0}), atlas({"a": 0.0, "idle": 0.0})
 
     decided = guard(candidate, candidate, in_force, [hour({"a": 2.0}, 100)])
@@ -94,7 +86,7 @@ def test_a_bounded_candidate_is_told_where_there_is_traffic() -> None:
         assert odds == pytest.approx(np.log(3.0), abs=0.01)
 
 
-def test_a_first_map_moves_from_what_served_before() -> None:
+def test_a_first_map_moves_from_what_served_before():
     """The target's map in force stands in."""
     decided = guard(atlas({"a": 3.0}), atlas({}), atlas({}), [])
 
@@ -102,7 +94,7 @@ def test_a_first_map_moves_from_what_served_before() -> None:
     assert odds == pytest.approx(np.log(3.0), abs=0.01)
 
 
-def test_a_lost_map_leaves_in_steps() -> None:
+def test_a_lost_map_leaves_in_steps():
     """A campaign whose map is far from the target's does not fall onto it at once."""
     served, taken = atlas({"a": 3.0}), 0
 
@@ -112,7 +104,7 @@ def test_a_lost_map_leaves_in_steps() -> None:
     assert taken == 3
 
 
-def test_the_targets_map_is_bounded_too() -> None:
+def test_the_targets_map_is_bounded_too():
     decided = guard(atlas({}, 2.0), atlas({}, 0.0), atlas({}, 0.0), [hour({"a": 0.0}, 100)])
 
     assert decided.target_decision == "bounded"
@@ -120,7 +112,7 @@ def test_the_targets_map_is_bounded_too() -> None:
     assert odds == pytest.approx(np.log(3.0), abs=0.01)
 
 
-def test_a_map_that_is_nil_leaves_nil() -> None:
+def test_a_map_that_is_nil_leaves_nil():
     """From the margin on, threefold each time: 1 % within 10 refits."""
     nil = Atlas.build({}, CalibrationMap([0.0, 1.0], [0.0, 0.0]))
     served, taken = nil, 0
@@ -131,7 +123,7 @@ def test_a_map_that_is_nil_leaves_nil() -> None:
     assert taken <= 10
 
 
-def test_a_mended_map_has_no_more_knots_than_fit_a_block() -> None:
+def test_a_mended_map_has_no_more_knots_than_fit_a_block():
     rng = np.random.default_rng(1)
     knots = [np.unique(np.concatenate(([0.0, 1.0], rng.random(60) ** 3))) for _ in range(3)]
     wanted, served, shared = (
@@ -151,7 +143,7 @@ def test_a_mended_map_has_no_more_knots_than_fit_a_block() -> None:
     assert logit(now(SCORES)) == pytest.approx(logit(wide(SCORES)), abs=0.1)
 
 
-def test_pieces_of_a_map_that_are_in_bounds_stay_as_they_are() -> None:
+def test_pieces_of_a_map_that_are_in_bounds_stay_as_they_are():
     served = shifted(0.0)
     values = np.where(served.knots > 0.3, 1.0, served.values)
     candidate = Atlas.build({"a": CalibrationMap(served.knots, values)}, served)

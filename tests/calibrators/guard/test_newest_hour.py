@@ -19,7 +19,7 @@ def table() -> BinsTable:
 
 
 @pytest.mark.parametrize("left_out", [set(), {"b"}, {"a", "d"}, {"nobody", ""}, set(NAMES)])
-def test_it_says_what_all_but_some_campaigns_brought(table: BinsTable, left_out: set[str]) -> None:
+def test_it_says_what_all_but_some_campaigns_brought(table, left_out):
     hour = NewestHour.of([table.select("ac"), table.select("bd")])
 
     found = hour.without(left_out)
@@ -32,7 +32,7 @@ def test_it_says_what_all_but_some_campaigns_brought(table: BinsTable, left_out:
     assert hour.total == table.total()
 
 
-def test_gains_are_differences_of_likelihoods_campaign_by_campaign(table: BinsTable) -> None:
+def test_gains_are_differences_of_likelihoods_campaign_by_campaign(table):
     better, worse = CalibrationMap.proportional(1.1), CalibrationMap.proportional(0.3)
     hour = NewestHour.of([table.select("ac"), BinsTable.empty(), table.select("bd")])
 
@@ -49,7 +49,7 @@ def test_gains_are_differences_of_likelihoods_campaign_by_campaign(table: BinsTa
     )
 
 
-def test_of_no_tables_nothing_is_said() -> None:
+def test_of_no_tables_nothing_is_said():
     hour = NewestHour.of([])
 
     assert hour.total == Bins.empty()

@@ -50,9 +50,7 @@ def random_map(rng: np.random.Generator, size: int, narrow: float) -> Columns:
     st.integers(2, 20),
     st.sampled_from([0.0, 0.01, 0.2, 2.0]),
 )
-def test_all_maps_together_are_each_for_itself(
-    seed: int, sizes: list[int], most: int, narrow: float
-) -> None:
+def test_all_maps_together_are_each_for_itself(seed, sizes, most, narrow):
     rng = np.random.default_rng(seed)
     drawn = [random_map(rng, size, narrow) for size in sizes]
     # Numbers of maps have gaps: only those with too many knots are thinned.
@@ -67,7 +65,7 @@ def test_all_maps_together_are_each_for_itself(
 
 
 @pytest.mark.parametrize("most", [2, 5, 64])
-def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most: int) -> None:
+def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most):
     knots = np.linspace(0.0, 1.0, 300)
     anything = np.zeros(300), np.ones(300)
 
@@ -76,7 +74,7 @@ def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most: int) -> No
     assert taken.sum() == most
 
 
-def test_the_bounds_hold_whatever_that_takes() -> None:
+def test_the_bounds_hold_whatever_that_takes():
     knots, values, lower, upper = random_map(np.random.default_rng(2), 300, 0.001)
 
     taken = simplified(np.zeros(300, np.int64), knots, values, lower, upper, 4)

@@ -16,7 +16,7 @@ MANY = 5_000
 """Impressions of a score in an hour that leave no doubt."""
 
 
-def test_verdicts_are_those_of_plain_loops() -> None:
+def test_verdicts_are_those_of_plain_loops():
     """Over campaigns of all sizes, in two blocks, the decisions are those of the oracle."""
     rng = np.random.default_rng(3)
     names = [f"campaign-{number:02d}" for number in range(80)]
@@ -44,7 +44,7 @@ def test_verdicts_are_those_of_plain_loops() -> None:
     assert {"kept", "parent", "passed"} <= set(wanted.values())
 
 
-def test_the_first_atlas_passes_as_it_is() -> None:
+def test_the_first_atlas_passes_as_it_is():
     candidate = atlas({"a": 3.0})
 
     decided = guard(candidate, candidate, None, [hour({"a": 0.0}, MANY)])
@@ -56,7 +56,7 @@ def test_the_first_atlas_passes_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("newest", [[], [BinsTable.empty()], [hour({"another": 0.0}, MANY)]])
-def test_without_traffic_everything_passes(newest: list[BinsTable]) -> None:
+def test_without_traffic_everything_passes(newest):
     candidate = atlas({"a": 0.5})
 
     decided = guard(candidate, candidate, atlas({"a": 0.0}), newest)
@@ -65,7 +65,7 @@ def test_without_traffic_everything_passes(newest: list[BinsTable]) -> None:
     assert decided.counts["passed"] == 1
 
 
-def test_a_worse_trial_keeps_the_map_in_force() -> None:
+def test_a_worse_trial_keeps_the_map_in_force():
     candidate = atlas({"a": 0.9, "b": 0.0})
     in_force = atlas({"a": 0.0, "b": 0.1}, 0.8)
 
@@ -76,7 +76,7 @@ def test_a_worse_trial_keeps_the_map_in_force() -> None:
     assert decided.atlas.map_of("b") == candidate.map_of("b")
 
 
-def test_a_campaign_whose_hour_is_set_aside_passes_within_the_step() -> None:
+def test_a_campaign_whose_hour_is_set_aside_passes_within_the_step():
     """The candidate knows nothing of the hour, so the hour says nothing of what moved it."""
     candidate = atlas({"a": 0.9, "b": 0.9, "c": 2.0})
     newest = exactly(dict.fromkeys("abc", 0.0), MANY)
@@ -87,7 +87,7 @@ def test_a_campaign_whose_hour_is_set_aside_passes_within_the_step() -> None:
     assert decided.atlas.map_of("a") == candidate.map_of("a")
 
 
-def test_the_targets_map_serves_where_it_beats_both() -> None:
+def test_the_targets_map_serves_where_it_beats_both():
     candidate, in_force = atlas({"a": 0.9}), atlas({"a": 1.0})
 
     decided = guard(candidate, candidate, in_force, [exactly({"a": 0.0}, MANY)])
@@ -97,7 +97,7 @@ def test_the_targets_map_serves_where_it_beats_both() -> None:
     assert decided.atlas.target_map == candidate.target_map
 
 
-def test_a_trial_worse_than_the_targets_map_only_keeps_the_map_in_force() -> None:
+def test_a_trial_worse_than_the_targets_map_only_keeps_the_map_in_force():
     """The map in force is not beaten by the target's, so it has no reason to go."""
     candidate, in_force = atlas({"a": 0.9}), atlas({"a": 0.05})
 
@@ -107,7 +107,7 @@ def test_a_trial_worse_than_the_targets_map_only_keeps_the_map_in_force() -> Non
     assert decided.atlas.map_of("a") == in_force.map_of("a")
 
 
-def test_a_candidate_is_judged_by_its_trial() -> None:
+def test_a_candidate_is_judged_by_its_trial():
     """What the candidate has learned from the hour itself does not help it."""
     good, bad = atlas({"a": 0.0}), atlas({"a": 0.9})
 
@@ -116,7 +116,7 @@ def test_a_candidate_is_judged_by_its_trial() -> None:
     assert decided.decisions == {"a": "kept"}
 
 
-def test_a_level_off_by_the_tolerance_is_no_reason_however_much_traffic_there_is() -> None:
+def test_a_level_off_by_the_tolerance_is_no_reason_however_much_traffic_there_is():
     candidate = atlas({"a": 0.09}, 0.09)
 
     decided = guard(candidate, candidate, atlas({"a": 0.0}), [exactly({"a": 0.0}, 1_000_000)])
@@ -124,7 +124,7 @@ def test_a_level_off_by_the_tolerance_is_no_reason_however_much_traffic_there_is
     assert decided.atlas is candidate
 
 
-def test_a_campaign_kept_without_a_map_in_force_stays_without() -> None:
+def test_a_campaign_kept_without_a_map_in_force_stays_without():
     """What serves it is the target's map, old and new."""
     candidate = atlas({"a": 0.9})
 
@@ -134,7 +134,7 @@ def test_a_campaign_kept_without_a_map_in_force_stays_without() -> None:
     assert decided.atlas.campaigns == ()
 
 
-def test_a_campaign_that_lost_its_map_is_served_by_the_targets() -> None:
+def test_a_campaign_that_lost_its_map_is_served_by_the_targets():
     candidate, in_force = atlas({}), atlas({"a": 0.5})
 
     decided = guard(candidate, in_force, in_force, [])
@@ -143,7 +143,7 @@ def test_a_campaign_that_lost_its_map_is_served_by_the_targets() -> None:
     assert decided.decisions == {}
 
 
-def test_a_campaign_that_would_lose_a_better_map_keeps_it() -> None:
+def test_a_campaign_that_would_lose_a_better_map_keeps_it():
     candidate, in_force = atlas({}), atlas({"a": 0.8})
 
     decided = guard(candidate, candidate, in_force, [exactly({"a": 0.8}, MANY)])
@@ -153,7 +153,7 @@ def test_a_campaign_that_would_lose_a_better_map_keeps_it() -> None:
     assert decided.counts == {"passed": 0, "kept": 1, "parent": 0, "bounded": 0}
 
 
-def test_blocks_make_no_difference() -> None:
+def test_blocks_make_no_difference():
     truths = dict.fromkeys("abcdef", 0.0)
     whole = hour(truths, 300)
     candidate = atlas({name: place - 2.0 for place, name in enumerate(truths)})
@@ -177,7 +177,7 @@ def test_blocks_make_no_difference() -> None:
     ),
     st.lists(strategies.maps(), min_size=4, max_size=4),
 )
-def test_any_hour_has_a_decision_and_finite_maps(cells: object, maps: object) -> None:
+def test_any_hour_has_a_decision_and_finite_maps(cells, maps):
     """Fractions, more positives than samples, samples without a count, maps that say 0 or 1."""
     scores, counts, positives = np.array(cells, np.float64).T
     rows = np.zeros(len(scores), np.int64)
@@ -192,7 +192,7 @@ def test_any_hour_has_a_decision_and_finite_maps(cells: object, maps: object) ->
     assert np.isfinite(decided.atlas.map_of("a").values).all()
 
 
-def test_the_best_shift_is_the_best() -> None:
+def test_the_best_shift_is_the_best():
     table = hour({"a": 0.05, "b": 1.0, "c": -0.02}, 500)
     evidence = Evidence.of_table(table)
     log_odds = log_odds_of(evidence.scores)
@@ -218,10 +218,10 @@ def test_the_best_shift_is_the_best() -> None:
         {"knots": 1},
     ],
 )
-def test_rules_name_what_is_wrong(wrong: dict[str, float]) -> None:
+def test_rules_name_what_is_wrong(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         GuardRules(**wrong)  # type: ignore[arg-type]
 
 
-def test_maps_of_the_tests_are_what_they_say() -> None:
+def test_maps_of_the_tests_are_what_they_say():
     assert shifted(0.0)(SCORES) == pytest.approx(SCORES)

@@ -28,7 +28,7 @@ def raised(campaigns: slice, hours: slice, factor: float = 4.0) -> Floats:
 
 
 @pytest.mark.parametrize("hours", [NEWEST, slice(20, 23), slice(40, 41)])
-def test_a_burst_in_some_campaigns_weighs_nothing(hours: slice) -> None:
+def test_a_burst_in_some_campaigns_weighs_nothing(hours):
     """All of its hours, and no other."""
     found = burst_hours([block(raised(slice(0, 6), hours))])[0]
 
@@ -37,9 +37,7 @@ def test_a_burst_in_some_campaigns_weighs_nothing(hours: slice) -> None:
 
 @pytest.mark.parametrize(("positives", "factor"), [(60.0, 2.0), (8.0, 3.0)], ids=["twice", "few"])
 @pytest.mark.parametrize("seed", range(5))
-def test_what_no_campaign_shows_alone_all_show_together(
-    positives: float, factor: float, seed: int
-) -> None:
+def test_what_no_campaign_shows_alone_all_show_together(positives, factor, seed):
     """Nine in ten of the hours of bots are found, and next to no other."""
     factors = raised(slice(0, 6), NEWEST, factor)
     found = burst_hours([block(factors, seed, positives)])[0]
@@ -48,7 +46,7 @@ def test_what_no_campaign_shows_alone_all_show_together(
     assert found[factors == 1].mean() < 0.002
 
 
-def test_many_that_are_raised_do_not_hide_themselves() -> None:
+def test_many_that_are_raised_do_not_hide_themselves():
     """A quarter of the campaigns, by 2.5, lift the mean of all by a third: against that they would
     hardly be raised."""
     factors = raised(slice(0, 15), NEWEST, 2.5)
@@ -58,7 +56,7 @@ def test_many_that_are_raised_do_not_hide_themselves() -> None:
     assert np.mean([each[factors == 1].mean() for each in found]) < 0.002
 
 
-def test_a_campaign_that_shows_little_itself_weighs_nothing_either() -> None:
+def test_a_campaign_that_shows_little_itself_weighs_nothing_either():
     """Nineteen clicks in place of eight, for an hour, are less than any test of one takes."""
     observed = np.full((CAMPAIGNS, HOURS), 8.0)
     observed[:8, -1] = 19.0
@@ -70,7 +68,7 @@ def test_a_campaign_that_shows_little_itself_weighs_nothing_either() -> None:
     assert (found.weights == np.where(observed > 8.0, 0.0, 1.0)).all()
 
 
-def test_a_morning_of_campaigns_with_the_same_cycle_is_no_burst() -> None:
+def test_a_morning_of_campaigns_with_the_same_cycle_is_no_burst():
     """Of ten of sixty, higher by 2.2 at its top than at its bottom."""
     factors = np.ones((CAMPAIGNS, HOURS))
     factors[:10] = np.exp(0.4 * np.sin(2 * np.pi * np.arange(HOURS) / 24))
@@ -78,7 +76,7 @@ def test_a_morning_of_campaigns_with_the_same_cycle_is_no_burst() -> None:
         assert not burst_hours([block(factors, seed, 60.0)])[0].any()
 
 
-def test_a_rise_that_stays_hides_no_burst_after_it() -> None:
+def test_a_rise_that_stays_hides_no_burst_after_it():
     factors = raised(slice(0, 6), slice(36, None)) * raised(slice(10, 16), NEWEST)
     found = burst_hours([block(factors)])[0]
 
@@ -87,7 +85,7 @@ def test_a_rise_that_stays_hides_no_burst_after_it() -> None:
 
 
 @pytest.mark.parametrize(("lasts", "believed"), [(48, True), (3, False)])
-def test_where_rises_have_stayed_the_next_is_believed(lasts: int, believed: bool) -> None:
+def test_where_rises_have_stayed_the_next_is_believed(lasts, believed):
     """What began earlier on the two days tells; with nothing to go by it is held for bots."""
     factors = raised(slice(50, 56), NEWEST)
     for campaigns, first in ((slice(0, 6), 26), (slice(10, 16), 36)):
@@ -107,15 +105,15 @@ def test_where_rises_have_stayed_the_next_is_believed(lasts: int, believed: bool
     ],
     ids=["two alone", "a market", "most", "for longer", "none"],
 )
-def test_what_else_rises_is_no_burst(campaigns: slice, hours: slice) -> None:
+def test_what_else_rises_is_no_burst(campaigns, hours):
     assert not burst_hours([block(raised(campaigns, hours))])[0].any()
 
 
-def test_falls_are_no_bursts() -> None:
+def test_falls_are_no_bursts():
     assert not burst_hours([block(raised(slice(0, 6), NEWEST, 0.2))])[0].any()
 
 
-def test_levels_after_a_burst_are_those_before() -> None:
+def test_levels_after_a_burst_are_those_before():
     """Of the campaigns that it raised, in the first clean hour."""
     burst = levels_of_blocks([block(raised(slice(0, 6), NEWEST))], AGES, 0)
 
@@ -132,16 +130,14 @@ def test_levels_after_a_burst_are_those_before() -> None:
     ],
     ids=["bots", "bots before", "an outlier", "an outage"],
 )
-def test_the_newest_hour_is_set_aside_of_bots_and_outages(
-    factors: Floats, set_aside: list[int]
-) -> None:
+def test_the_newest_hour_is_set_aside_of_bots_and_outages(factors, set_aside):
     """Not of an outlier: clean hours after a day of an attack are such."""
     found = levels_of_blocks([block(factors)], AGES, 0).set_aside
 
     assert np.flatnonzero(found).tolist() == set_aside
 
 
-def test_blocks_give_what_all_at_once_give() -> None:
+def test_blocks_give_what_all_at_once_give():
     whole = block(raised(slice(27, 33), NEWEST))
     halves = [
         CampaignHours.of(whole.expected[part], whole.observed[part])
@@ -154,7 +150,7 @@ def test_blocks_give_what_all_at_once_give() -> None:
     assert (once.weights[27:33, NEWEST] == 0).all()
 
 
-def test_no_hours_and_no_campaigns_have_no_bursts() -> None:
+def test_no_hours_and_no_campaigns_have_no_bursts():
     for shape in ((0, 5), (3, 0), (0, 0), (2, 1)):
         empty = CampaignHours.of(np.zeros(shape), np.zeros(shape))
         assert not burst_hours([empty])[0].any()

@@ -28,7 +28,7 @@ def families_of(memory: object) -> dict[str, int]:
     return dict(memory.families or {})
 
 
-def test_two_kinds_of_campaigns_are_two_families() -> None:
+def test_two_kinds_of_campaigns_are_two_families():
     fitted = Pooled().refit(past(STEEP))
 
     found = np.array(list(families_of(fitted.memory).values()))
@@ -38,7 +38,7 @@ def test_two_kinds_of_campaigns_are_two_families() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_campaigns_of_one_kind_are_no_families(seed: int) -> None:
+def test_campaigns_of_one_kind_are_no_families(seed):
     """However far their slopes scatter around one."""
     slopes = np.random.default_rng(seed).normal(0, 0.3, 32)
 
@@ -49,7 +49,7 @@ def test_campaigns_of_one_kind_are_no_families(seed: int) -> None:
 
 
 @pytest.mark.parametrize("known", [100.0, 1000.0])
-def test_campaigns_without_deviations_are_no_families(known: float) -> None:
+def test_campaigns_without_deviations_are_no_families(known):
     """Of which bins tell two coordinates together alone, as waves where few knots have scores: EM
     has long not ended, and ends none the sooner with two families."""
     rng = np.random.default_rng(1)
@@ -64,14 +64,14 @@ def test_campaigns_without_deviations_are_no_families(known: float) -> None:
         assert (rows == -1).all()
 
 
-def test_campaigns_stay_with_their_family_from_refit_to_refit() -> None:
+def test_campaigns_stay_with_their_family_from_refit_to_refit():
     first = Pooled().refit(past(STEEP))
     second = Pooled().refit(past(STEEP, seed=1), memory=first.memory)
 
     assert families_of(second.memory) == families_of(first.memory)
 
 
-def test_families_end_where_their_kinds_do() -> None:
+def test_families_end_where_their_kinds_do():
     first = Pooled().refit(past(STEEP))
     second = Pooled().refit(past(0 * STEEP, seed=1), memory=first.memory)
 
@@ -79,7 +79,7 @@ def test_families_end_where_their_kinds_do() -> None:
     assert families_of(second.memory) == {}
 
 
-def test_named_groups_are_the_groups_whatever_kinds_there_are() -> None:
+def test_named_groups_are_the_groups_whatever_kinds_there_are():
     fitted = Pooled(groups=lambda name: "odd" if int(name[1:]) % 3 else "even").refit(past(STEEP))
 
     assert families_of(fitted.memory) == {}
@@ -96,7 +96,7 @@ def drawn(campaigns: int, seed: int, apart: float) -> tuple[Deviations, Floats, 
     return Deviations(seen / noise, information), seen, noise
 
 
-def test_memberships_are_those_of_the_normal_mixture() -> None:
+def test_memberships_are_those_of_the_normal_mixture():
     """Bayes' rule with scipy's densities of what was seen of each campaign."""
     seen, values, noise = drawn(12, 0, 0.5)
     families = Families(
@@ -116,7 +116,7 @@ def test_memberships_are_those_of_the_normal_mixture() -> None:
         assert marginal[row] == pytest.approx(logsumexp(logs) - own)
 
 
-def test_no_round_of_em_makes_the_campaigns_less_likely() -> None:
+def test_no_round_of_em_makes_the_campaigns_less_likely():
     seen, _, _ = drawn(60, 1, 0.5)
     families = Families.one(2).split(seen)
     likely = []
@@ -127,7 +127,7 @@ def test_no_round_of_em_makes_the_campaigns_less_likely() -> None:
     assert (np.diff(likely) > -1e-9).all()
 
 
-def test_a_campaign_changes_its_family_only_where_it_is_sure() -> None:
+def test_a_campaign_changes_its_family_only_where_it_is_sure():
     """One that is as likely of either stays where it was."""
     seen, _, _ = drawn(60, 2, 0.6)
     unknown = Deviations(
@@ -140,7 +140,7 @@ def test_a_campaign_changes_its_family_only_where_it_is_sure() -> None:
         assert memberships[-1].sum() == pytest.approx(1.0)
 
 
-def test_few_campaigns_are_no_families() -> None:
+def test_few_campaigns_are_no_families():
     for campaigns in (0, 1, 15):
         seen, _, _ = drawn(campaigns, 3, 2.0)
         found, memberships, rows = find_families(seen, np.full(campaigns, -1))

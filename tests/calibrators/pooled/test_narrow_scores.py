@@ -66,9 +66,7 @@ def pushes_of(fitted: Fitted) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("campaigns", [1, 12])
 @pytest.mark.parametrize(("middle", "spread"), NARROW)
-def test_narrow_scores_are_served_as_those_ten_times_as_wide(
-    middle: float, spread: float, campaigns: int
-) -> None:
+def test_narrow_scores_are_served_as_those_ten_times_as_wide(middle, spread, campaigns):
     """Up to three times the rate was served."""
     fitted = Pooled().refit(whole(middle, spread, campaigns))
     wide = Pooled().refit(whole(middle, 0.8, campaigns))
@@ -79,7 +77,7 @@ def test_narrow_scores_are_served_as_those_ten_times_as_wide(
     assert stretch_of(wide) == AS_IS
 
 
-def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides() -> None:
+def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides():
     """From one refit to the next the spread may pass it."""
     inside, outside = (Pooled().refit(whole(-3.9, spread)) for spread in (0.42, 0.44))
 
@@ -88,7 +86,7 @@ def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides()
 
 
 @pytest.mark.parametrize(("before", "now"), [(0.03, 0.8), (0.8, 0.03), (0.03, 0.03)])
-def test_a_memory_of_another_scale_changes_no_map(before: float, now: float) -> None:
+def test_a_memory_of_another_scale_changes_no_map(before, now):
     memory = Pooled().refit(whole(-3.9, before)).memory
     found, fresh = Pooled().refit(whole(-3.9, now), memory=memory), Pooled().refit(whole(-3.9, now))
 
@@ -96,7 +94,7 @@ def test_a_memory_of_another_scale_changes_no_map(before: float, now: float) -> 
 
 
 @pytest.mark.parametrize(("before", "now"), [(0.8, 0.03), (0.03, 0.8)])
-def test_a_push_may_make_scores_narrow_or_wide(before: float, now: float) -> None:
+def test_a_push_may_make_scores_narrow_or_wide(before, now):
     """It is seen in the running hour; with an hour of the new model campaigns have their rates."""
     (past,), (hour,) = drawn(-3.9, before, 0, NEWEST).blocks, drawn(-3.9, now, NEWEST, 999).blocks
     earlier = Pooled().refit(History(float(NEWEST), [past]))
@@ -108,7 +106,7 @@ def test_a_push_may_make_scores_narrow_or_wide(before: float, now: float) -> Non
     assert served(fitted, -3.9, now) == pytest.approx(logit(truth(RANKS)), abs=0.3)
 
 
-def test_maps_from_before_a_push_give_the_same_ranks_the_same_rates() -> None:
+def test_maps_from_before_a_push_give_the_same_ranks_the_same_rates():
     """Those of wide scores, where scores are narrow now."""
     (past,), (hour,) = drawn(-3.9, 0.8, 0, NEWEST).blocks, drawn(-3.9, 0.03, NEWEST, 999).blocks
     earlier = Pooled().refit(History(float(NEWEST), [past]))
@@ -121,14 +119,14 @@ def test_maps_from_before_a_push_give_the_same_ranks_the_same_rates() -> None:
     assert found == pytest.approx(served(earlier, -3.9, 0.8), abs=0.15)
 
 
-def test_a_shift_within_a_narrow_range_is_a_push() -> None:
+def test_a_shift_within_a_narrow_range_is_a_push():
     """By a standard deviation of the scores, which are .03 in log-odds."""
     (past,), (hour,) = whole(-3.9, 0.03).blocks, drawn(-3.87, 0.03, NEWEST, 999).blocks
 
     assert pushes_of(Pooled().refit(history({**past, **hour}))) == (NEWEST,)
 
 
-def test_scores_that_are_one_are_not_stretched() -> None:
+def test_scores_that_are_one_are_not_stretched():
     ones = np.ones(400)
     hours = {hour: table(["a"], ones - 1, ones * 0.02, ones, ones * 0.1) for hour in (99, NEWEST)}
 
@@ -136,7 +134,7 @@ def test_scores_that_are_one_are_not_stretched() -> None:
 
 
 @given(st.floats(-12, 5), st.floats(0, 3), st.lists(st.floats(-17, 17), min_size=2))
-def test_a_stretch_rises_and_comes_back(low: float, width: float, values: list[float]) -> None:
+def test_a_stretch_rises_and_comes_back(low, width, values):
     """And is none, to the bit, for scores that are not narrow."""
     stretch, ascending = Stretch.of(low, low + width), np.sort(values)
     moved = stretch(ascending)
@@ -151,7 +149,7 @@ def test_a_stretch_rises_and_comes_back(low: float, width: float, values: list[f
         assert (moved == ascending).all()
 
 
-def test_nothing_is_lost_where_scores_are_stretched() -> None:
+def test_nothing_is_lost_where_scores_are_stretched():
     """All samples and positives are there, and some scores far from the others keep their rate."""
     (past,) = whole(-3.9, 0.03).blocks
     far = table(NAMES, np.arange(12), np.full(12, 0.3), np.full(12, 10.0), np.full(12, 3.0))

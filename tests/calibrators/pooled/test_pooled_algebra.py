@@ -16,7 +16,7 @@ COORDINATES = Coordinates.of(KNOTS, RNG.random(8))
 SIZE = KNOTS.count
 
 
-def test_knots_span_the_scores_and_stay_on_their_lattice() -> None:
+def test_knots_span_the_scores_and_stay_on_their_lattice():
     """A small move of the range leaves the knots where they are."""
     knots = Knots.between(-5.1, -1.2)
 
@@ -25,13 +25,13 @@ def test_knots_span_the_scores_and_stay_on_their_lattice() -> None:
     assert knots == Knots.between(-5.12, -1.15)
 
 
-def test_knots_are_few_for_any_range() -> None:
+def test_knots_are_few_for_any_range():
     """Between 4 for a single score and 22 for the widest range."""
     assert Knots.between(-2.0, -2.0).count == 4
     assert 10 < Knots.between(-17.5, 17.5).count <= 22
 
 
-def test_curves_move_between_sets_of_knots_along_their_lines() -> None:
+def test_curves_move_between_sets_of_knots_along_their_lines():
     """A straight curve stays on its line, constant beyond the knots it came from."""
     onto = Knots(-21, 12, 0.35)
     moved = KNOTS.moved(KNOTS.positions[None], onto)[0]
@@ -41,14 +41,14 @@ def test_curves_move_between_sets_of_knots_along_their_lines() -> None:
     assert KNOTS.moved(moved[None, :8], KNOTS) is not None
 
 
-def test_the_waves_have_independent_second_differences() -> None:
+def test_the_waves_have_independent_second_differences():
     """Second differences of the waves are an orthonormal basis."""
     bends = np.diff(COORDINATES.basis[:, 2:], n=2, axis=0)
 
     assert bends.T @ bends == pytest.approx(np.eye(SIZE - 2), abs=1e-9)
 
 
-def test_steps_between_knots_are_independent_in_the_waves() -> None:
+def test_steps_between_knots_are_independent_in_the_waves():
     """Second differences of independent steps have the covariance that `steepness` says."""
     bends = np.diff(COORDINATES.basis[:, 2:], n=2, axis=0)
     walk = 2 * np.eye(SIZE - 2) - np.eye(SIZE - 2, k=1) - np.eye(SIZE - 2, k=-1)
@@ -56,14 +56,14 @@ def test_steps_between_knots_are_independent_in_the_waves() -> None:
     assert bends.T @ walk @ bends == pytest.approx(np.diag(COORDINATES.steepness), abs=1e-9)
 
 
-def test_coordinates_and_curves_are_two_sides_of_the_same() -> None:
+def test_coordinates_and_curves_are_two_sides_of_the_same():
     """From coordinates to a curve and back."""
     values = RNG.normal(size=(3, SIZE))
 
     assert COORDINATES.of_curves(values @ COORDINATES.basis.T) == pytest.approx(values)
 
 
-def test_tridiagonal_matrices_change_coordinates_as_dense_ones_do() -> None:
+def test_tridiagonal_matrices_change_coordinates_as_dense_ones_do():
     """basis' M basis, and its counterpart for covariances."""
     diagonal, beside = RNG.random((4, SIZE)), RNG.random((4, SIZE - 1))
     dense = [
@@ -79,7 +79,7 @@ def test_tridiagonal_matrices_change_coordinates_as_dense_ones_do() -> None:
     assert neighbours == pytest.approx(np.einsum("nii->ni", spread[:, :-1, 1:]))
 
 
-def test_elimination_is_the_newton_step_of_the_whole_system() -> None:
+def test_elimination_is_the_newton_step_of_the_whole_system():
     """Solving children first and the parent then equals one dense solve of both."""
     nodes = 3
     roots = RNG.normal(size=(nodes, SIZE, SIZE))
@@ -113,7 +113,7 @@ def test_elimination_is_the_newton_step_of_the_whole_system() -> None:
     assert own[1] == pytest.approx(inverse[2 * SIZE : 3 * SIZE, 2 * SIZE : 3 * SIZE], abs=1e-8)
 
 
-def test_empirical_bayes_finds_the_variances_that_the_deviations_were_drawn_with() -> None:
+def test_empirical_bayes_finds_the_variances_that_the_deviations_were_drawn_with():
     """Known normal deviations, observed with noise of known variance."""
     truth = Variances(0.09, 0.04, 0.01, 0.02)
     nodes, noise = 4000, 0.02
@@ -134,9 +134,7 @@ def test_empirical_bayes_finds_the_variances_that_the_deviations_were_drawn_with
 
 
 @given(st.floats(1.2, 100.0), st.floats(1e4, 1e7), st.floats(-7.0, 4.0))
-def test_rounds_with_leaps_end_where_the_likelihood_is_highest(
-    ratio: float, precision: float, start: float
-) -> None:
+def test_rounds_with_leaps_end_where_the_likelihood_is_highest(ratio, precision, start):
     """Of four levels, seen with a precision each, whose squares are `ratio` times as large as
     chance alone has them: at v = (ratio - 1) / precision. Leaps without bounds go past it, and
     back, for ever."""
@@ -158,7 +156,7 @@ def test_rounds_with_leaps_end_where_the_likelihood_is_highest(
     assert found.level * precision == pytest.approx(ratio - 1, rel=0.2)
 
 
-def test_a_prior_of_which_the_data_say_nothing_stays() -> None:
+def test_a_prior_of_which_the_data_say_nothing_stays():
     """Nodes without data have their prior as posterior."""
     start = Variances(0.3, 0.2, 0.01, 0.02)
     prior = np.concatenate(([start.level, start.slope], start.of_waves(COORDINATES.steepness)))
@@ -167,7 +165,7 @@ def test_a_prior_of_which_the_data_say_nothing_stays() -> None:
     assert start.updated(nothing, COORDINATES.steepness).values == pytest.approx(start.values)
 
 
-def test_trust_falls_only_for_levels_far_out() -> None:
+def test_trust_falls_only_for_levels_far_out():
     """1 up to two and a half standard deviations, in inverse proportion beyond."""
     values = np.zeros((3, SIZE))
     values[:, 0] = [0.1, -0.5, 5.0]
@@ -177,7 +175,7 @@ def test_trust_falls_only_for_levels_far_out() -> None:
 
 
 @given(st.integers(1, 9), st.integers(0, 2**31))
-def test_falling_rows_become_their_isotonic_regression(size: int, seed: int) -> None:
+def test_falling_rows_become_their_isotonic_regression(size, seed):
     """Row by row as scipy finds it; rows that rise stay to the last bit."""
     rng = np.random.default_rng(seed)
     rows = np.vstack((rng.normal(size=(6, size)), np.arange(float(size))))
@@ -192,7 +190,7 @@ def test_falling_rows_become_their_isotonic_regression(size: int, seed: int) -> 
 
 
 @pytest.mark.parametrize("most", [1e3, 1e9, 1e15])
-def test_falling_rows_whose_weights_are_very_unequal_do_so_too(most: float) -> None:
+def test_falling_rows_whose_weights_are_very_unequal_do_so_too(most):
     """As of knots without traffic beside those of ten million million impressions."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 12))

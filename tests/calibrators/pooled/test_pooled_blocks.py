@@ -47,7 +47,7 @@ def hours_of_blocks(outage: bool) -> tuple[list[CampaignHours], CampaignHours]:
 
 
 @pytest.mark.parametrize("outage", [True, False])
-def test_the_weights_of_blocks_are_those_of_all_campaigns(outage: bool) -> None:
+def test_the_weights_of_blocks_are_those_of_all_campaigns(outage):
     """Also in an outage, which the one campaign of the last block could not show."""
     blocks, whole = hours_of_blocks(outage)
     expected = hour_weights(whole.expected, whole.observed, AGES)
@@ -60,7 +60,7 @@ def test_the_weights_of_blocks_are_those_of_all_campaigns(outage: bool) -> None:
     assert hour_weights(blocks[-1].expected, blocks[-1].observed, AGES).outage.sum() == 0
 
 
-def test_the_levels_of_blocks_are_those_of_all_campaigns() -> None:
+def test_the_levels_of_blocks_are_those_of_all_campaigns():
     """Shifts of the campaigns in their order, of groups and of the target, and the strengths."""
     blocks, whole = hours_of_blocks(outage=False)
     expected = fit_levels(
@@ -81,7 +81,7 @@ def test_the_levels_of_blocks_are_those_of_all_campaigns() -> None:
     assert np.ptp(found.shifts) > 0.5
 
 
-def test_large_tables_are_gone_through_in_spans_of_names() -> None:
+def test_large_tables_are_gone_through_in_spans_of_names():
     """Each campaign is in one span, with all that it has in any hour."""
     names = [f"a{number:02d}" for number in range(7)]
     tables = {
@@ -103,7 +103,7 @@ def test_large_tables_are_gone_through_in_spans_of_names() -> None:
     assert next(campaign_spans(tables, most=7)) is tables
 
 
-def test_one_block_of_many_campaigns_is_read_in_spans() -> None:
+def test_one_block_of_many_campaigns_is_read_in_spans():
     """However the history gives its blocks."""
     count = 2 * MOST + 2
     names = [f"a{number:04d}" for number in range(count)]
@@ -116,7 +116,7 @@ def test_one_block_of_many_campaigns_is_read_in_spans() -> None:
     assert window.campaigns == tuple(names)
 
 
-def test_a_jump_in_one_block_leaves_the_others_as_they_are() -> None:
+def test_a_jump_in_one_block_leaves_the_others_as_they_are():
     """The same maps from one block, whose hours are all weighed anew, as from three."""
     hours = drawn_hours([0.0] * 6, [200] * 6)
     late = drawn_hours([2.0, *[0.0] * 5], [200] * 6)
@@ -160,7 +160,7 @@ def _count(block: CampaignBlock, solved: list[int], number: int) -> None:
     block.linearised = counted  # type: ignore[method-assign]
 
 
-def test_what_there_is_no_room_for_is_solved_again_to_the_same_bits() -> None:
+def test_what_there_is_no_room_for_is_solved_again_to_the_same_bits():
     """With room for all blocks, for the smaller one, for none."""
     ample, once = fitted(1 << 20)
     assert once == [ample.rounds] * 2
@@ -175,7 +175,7 @@ def test_what_there_is_no_room_for_is_solved_again_to_the_same_bits() -> None:
         assert shape.priors == ample.priors
 
 
-def test_a_solution_that_was_taken_is_not_kept() -> None:
+def test_a_solution_that_was_taken_is_not_kept():
     """Its room is the memory of the second pass."""
     shape, _ = fitted(0)
     solutions = Solutions(shape.eliminated, 1 << 20)
@@ -186,7 +186,7 @@ def test_a_solution_that_was_taken_is_not_kept() -> None:
     assert solutions.taken(block) is not first
 
 
-def test_maps_are_the_same_however_many_are_made() -> None:
+def test_maps_are_the_same_however_many_are_made():
     """More of them than are made at once."""
     rng = np.random.default_rng(2)
     curves, shifts = rng.normal(0, 0.2, (2100, 8)), rng.normal(0, 0.3, 2100)
@@ -228,7 +228,7 @@ def peak_bytes(blocks: int) -> int:
 
 
 @pytest.mark.slow
-def test_a_block_more_costs_a_few_kilobytes_a_campaign() -> None:
+def test_a_block_more_costs_a_few_kilobytes_a_campaign():
     """The hourly entries alone would be 60 KB of float64 columns each. Of a block there are four
     sums for each cell of the grid besides, however many campaigns it has."""
     peak_bytes(1)

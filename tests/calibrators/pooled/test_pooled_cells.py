@@ -18,7 +18,7 @@ def random_table(names: list[str], size: int) -> BinsTable:
     return table(names, RNG.integers(0, len(names), size), scores, counts, RNG.random(size) * 3)
 
 
-def test_cells_hold_the_sums_of_the_window() -> None:
+def test_cells_hold_the_sums_of_the_window():
     """Weighted sums by campaign equal those of a loop over the tables' own samples."""
     tables = {
         5: random_table(["b", "a"], 80),
@@ -44,7 +44,7 @@ def test_cells_hold_the_sums_of_the_window() -> None:
         assert positives[cells.hours.rows == row].sum() == pytest.approx(told[name][1])
 
 
-def test_a_cell_is_at_the_mean_score_of_its_samples() -> None:
+def test_a_cell_is_at_the_mean_score_of_its_samples():
     """Two close scores share a cell; its log-odds are those of their weighted mean."""
     cells = Cells.of({0: table(["a"], [0, 0], [0.1, 0.1001], [3, 1], [0, 0])}, 0, 1)
 
@@ -52,14 +52,14 @@ def test_a_cell_is_at_the_mean_score_of_its_samples() -> None:
     assert cells.log_odds.tolist() == pytest.approx([np.log(0.100025 / 0.899975)])
 
 
-def test_hours_outside_the_window_count_nothing() -> None:
+def test_hours_outside_the_window_count_nothing():
     """Neither before its first hour nor behind its last."""
     made = table(["a"], [0], [0.1], [1], [1])
 
     assert len(Cells.of({3: made, 6: made}, 4, 2)) == 0
 
 
-def test_positives_by_hour_are_those_expected_and_observed() -> None:
+def test_positives_by_hour_are_those_expected_and_observed():
     """Expected: counts times the cell's probability; observed: at most the counts."""
     tables = {0: table(["a", "b"], [0, 1], [0.1, 0.2], [10, 5], [2, 9]), 1: BinsTable.empty()}
     cells = Cells.of(tables, 0, 2)
@@ -70,6 +70,6 @@ def test_positives_by_hour_are_those_expected_and_observed() -> None:
     assert cells.hours.observed().tolist() == [[2.0, 0.0], [5.0, 0.0]]
 
 
-def test_log_odds_of_the_outermost_scores_are_finite() -> None:
+def test_log_odds_of_the_outermost_scores_are_finite():
     """0 and 1 count as the farthest scores."""
     assert log_odds(np.array([0.0, 0.5, 1.0])).tolist() == [-FARTHEST, 0.0, FARTHEST]

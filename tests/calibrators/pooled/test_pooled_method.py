@@ -49,9 +49,7 @@ def largest_change(first: Atlas, second: Atlas) -> float:
 
 
 @given(st.lists(EVENTS, max_size=4), st.booleans())
-def test_any_bins_give_rising_maps_between_0_and_1(
-    hours: list[list[tuple[int, float, float, float]]], trial: bool
-) -> None:
+def test_any_bins_give_rising_maps_between_0_and_1(hours, trial):
     """Clicks only, none, more than impressions, fractions, scores of 0 and 1, empty hours."""
     tables = {NEWEST - age: table_of(events) for age, events in enumerate(hours)}
 
@@ -70,9 +68,7 @@ def test_any_bins_give_rising_maps_between_0_and_1(
 
 @pytest.mark.parametrize("count", [1.0, 1e3, 1e7])
 @pytest.mark.parametrize("distinct", [8, 20])
-def test_campaigns_of_nothing_but_positives_and_of_none_are_both_believed(
-    distinct: int, count: float
-) -> None:
+def test_campaigns_of_nothing_but_positives_and_of_none_are_both_believed(distinct, count):
     """However much they are sure of, nothing overflows, and no refit of the others fails."""
     rng = np.random.default_rng(0)
     scores = np.sort(rng.uniform(0.001, 0.05, distinct))
@@ -93,7 +89,7 @@ def test_campaigns_of_nothing_but_positives_and_of_none_are_both_believed(
 
 @pytest.mark.parametrize("rate", [0.02, 0.5, 0.9])
 @pytest.mark.parametrize("scores", [[0.0], [1.0], [0.0, 1.0]])
-def test_certain_scores_get_their_rate(scores: list[float], rate: float) -> None:
+def test_certain_scores_get_their_rate(scores, rate):
     """Whose log-odds have no end, and the knots must have."""
     columns = [0] * len(scores), scores, [1e4] * len(scores), [1e4 * rate] * len(scores)
     hours = {NEWEST - age: table(["a"], *columns) for age in range(24)}
@@ -103,7 +99,7 @@ def test_certain_scores_get_their_rate(scores: list[float], rate: float) -> None
     assert fitted(np.array(scores)) == pytest.approx(rate, rel=0.01)
 
 
-def test_without_traffic_scores_stay_as_they_are() -> None:
+def test_without_traffic_scores_stay_as_they_are():
     """An empty history gives the identity for every campaign, within the maps' interpolation."""
     atlas = Pooled().refit(history()).atlas
     scores = np.array([0.001, 0.05, 0.4])
@@ -112,7 +108,7 @@ def test_without_traffic_scores_stay_as_they_are() -> None:
     assert len(atlas) == 0
 
 
-def test_blocks_and_their_order_change_nothing() -> None:
+def test_blocks_and_their_order_change_nothing():
     """One block, or four in any order: the same maps to 1e-9."""
     hours = drawn_hours(LEVELS, [5, 10, 40, 80, 20, 100])
     whole = Pooled().refit(history(hours)).atlas
@@ -122,7 +118,7 @@ def test_blocks_and_their_order_change_nothing() -> None:
     assert largest_change(whole, Pooled().refit(history(*parts[::-1], {})).atlas) < 1e-9
 
 
-def test_a_generator_of_blocks_is_enough() -> None:
+def test_a_generator_of_blocks_is_enough():
     """The window is read once."""
 
     class Blocks:
@@ -139,7 +135,7 @@ def test_a_generator_of_blocks_is_enough() -> None:
 
 
 @pytest.mark.slow
-def test_a_warm_start_ends_where_a_cold_one_does() -> None:
+def test_a_warm_start_ends_where_a_cold_one_does():
     """From the hour before, and from the very same hour, in fewer rounds."""
     rng = np.random.default_rng(1)
     hours = drawn_hours(list(rng.normal(0, 0.4, 60)), [50] * 60, hours=26)
@@ -153,7 +149,7 @@ def test_a_warm_start_ends_where_a_cold_one_does() -> None:
     assert again.notes["rounds"] < cold.notes["rounds"]
 
 
-def test_campaigns_that_begin_to_differ_are_told_apart_from_memory_too() -> None:
+def test_campaigns_that_begin_to_differ_are_told_apart_from_memory_too():
     """What was remembered of their deviations, next to nothing, does not stay so."""
     slopes = list(np.random.default_rng(2).normal(0, 0.2, 40))
     before = Pooled().refit(history(drawn_hours([0.0] * 40, [60] * 40, seed=5)))
@@ -164,7 +160,7 @@ def test_campaigns_that_begin_to_differ_are_told_apart_from_memory_too() -> None
     assert largest_change(Pooled().refit(now).atlas, warm.atlas) < 0.01
 
 
-def test_the_memory_of_another_method_is_no_memory() -> None:
+def test_the_memory_of_another_method_is_no_memory():
     """A target may have changed its method."""
     hours = drawn_hours(LEVELS, [20] * 6)
     cold, other = (Pooled().refit(history(hours), memory=memory) for memory in (None, {"a": 1}))
@@ -172,7 +168,7 @@ def test_the_memory_of_another_method_is_no_memory() -> None:
     assert largest_change(cold.atlas, other.atlas) == 0
 
 
-def test_the_trial_does_not_know_the_newest_hour() -> None:
+def test_the_trial_does_not_know_the_newest_hour():
     """Whatever the outcomes of the newest hour are, the trial's maps stay; the atlas's do not."""
     hours = drawn_hours(LEVELS, [50] * 6)
     newest = hours[NEWEST]
@@ -187,7 +183,7 @@ def test_the_trial_does_not_know_the_newest_hour() -> None:
     assert largest_change(found.atlas, other.atlas) > 0.1
 
 
-def test_one_absurd_newest_hour_moves_a_busy_campaigns_map_little() -> None:
+def test_one_absurd_newest_hour_moves_a_busy_campaigns_map_little():
     """Though the shape does not know it: the levels judge the hours, the newest one too."""
     hours = drawn_hours(LEVELS, [500] * 6)
     scores, outcomes, counts, rows = hours[NEWEST].samples()
@@ -200,7 +196,7 @@ def test_one_absurd_newest_hour_moves_a_busy_campaigns_map_little() -> None:
     assert served[1] == pytest.approx(served[0], rel=0.1)
 
 
-def test_trial_and_atlas_have_one_shape() -> None:
+def test_trial_and_atlas_have_one_shape():
     """They differ by a shift in log-odds, and by the interpolation between knots."""
     fitted = Pooled().refit(history(drawn_hours(LEVELS, [50] * 6)), trial=True)
     assert fitted.trial is not None
@@ -211,7 +207,7 @@ def test_trial_and_atlas_have_one_shape() -> None:
         assert np.ptp(shift) < 1e-6
 
 
-def test_without_a_past_the_newest_hour_teaches_and_there_is_nothing_to_try() -> None:
+def test_without_a_past_the_newest_hour_teaches_and_there_is_nothing_to_try():
     """The first hour of a target."""
     hours = drawn_hours([1.0, 1.0], [2000, 2000], hours=1)
     fitted = Pooled().refit(history(hours), trial=True)
@@ -221,11 +217,11 @@ def test_without_a_past_the_newest_hour_teaches_and_there_is_nothing_to_try() ->
     assert fitted.atlas(["a0000"], [0.05])[0] == pytest.approx(expit(logit(0.05) + 1), rel=0.2)
 
 
-def test_no_trial_is_made_unless_asked_for() -> None:
+def test_no_trial_is_made_unless_asked_for():
     assert Pooled().refit(history(drawn_hours([0.0], [10]))).trial is None
 
 
-def test_a_running_hour_counts_as_far_as_it_has_come() -> None:
+def test_a_running_hour_counts_as_far_as_it_has_come():
     """A refit within an hour looks at what of it is there."""
     hours = drawn_hours([0.5, -0.5], [200, 200])
     fitted = Pooled().refit(History(NEWEST + 0.25, [hours]), trial=True)
@@ -233,7 +229,7 @@ def test_a_running_hour_counts_as_far_as_it_has_come() -> None:
     assert fitted.atlas(["a0000"], [0.05])[0] > 1.2 * fitted.atlas(["a0001"], [0.05])[0]
 
 
-def test_who_has_learnt_nothing_gives_scores_back_as_they_are() -> None:
+def test_who_has_learnt_nothing_gives_scores_back_as_they_are():
     """As the identity, which waits for approval where maps serve."""
     fitted = Pooled().refit(history({}), trial=True)
     scores = np.array([0.0, 0.02, 0.5, 1.0])
@@ -244,7 +240,7 @@ def test_who_has_learnt_nothing_gives_scores_back_as_they_are() -> None:
         np.testing.assert_array_equal(atlas(["shoes"] * 4, scores), scores)
 
 
-def test_hours_before_the_window_are_forgotten() -> None:
+def test_hours_before_the_window_are_forgotten():
     """Only `hours` of them count."""
     hours = drawn_hours([1.0], [500], hours=10)
     old = {hour - 48: each for hour, each in hours.items()}
@@ -253,7 +249,7 @@ def test_hours_before_the_window_are_forgotten() -> None:
     assert len(Pooled(hours=72).refit(history(old)).atlas) == 1
 
 
-def test_a_campaign_without_traffic_is_served_by_the_target() -> None:
+def test_a_campaign_without_traffic_is_served_by_the_target():
     """The mean over campaigns, as the prior expects it."""
     fitted = Pooled().refit(history(drawn_hours([0.7] * 8, [200] * 8)))
 
@@ -261,7 +257,7 @@ def test_a_campaign_without_traffic_is_served_by_the_target() -> None:
     assert fitted.atlas(["unheard"], [0.05])[0] == pytest.approx(expit(logit(0.05) + 0.7), rel=0.1)
 
 
-def test_groups_are_found_by_name() -> None:
+def test_groups_are_found_by_name():
     """Thin campaigns of a group are served by what the group's others showed."""
     levels, sizes = [0.9] * 8 + [-0.9] * 8, ([300] * 7 + [3]) * 2
     hours = drawn_hours(levels, sizes, seed=9)
@@ -280,7 +276,7 @@ def test_groups_are_found_by_name() -> None:
     assert largest_change(together.atlas, again.atlas) < 0.01
 
 
-def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_impression() -> None:
+def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_impression():
     """Where groups are known to the method alone, the target's map serves until then."""
     hours = drawn_hours([1.0] * 6 + [-1.0] * 6, [400] * 12)
     first = table(["a0005b"], [0], [0.05], [1.0], [0.0])
@@ -296,7 +292,7 @@ def test_a_campaign_begins_with_its_group_at_the_first_refit_after_its_first_imp
     assert group > 1.5 * before.at("a0005b", 0.05)
 
 
-def test_a_new_campaign_begins_with_its_groups_map() -> None:
+def test_a_new_campaign_begins_with_its_groups_map():
     """Before its first impression: by its name alone."""
     hours = drawn_hours([1.0] * 10 + [-1.0] * 8, [400] * 18)
     grouped = Pooled(groups=CampaignGroups(r"^(a00\d)"))
@@ -312,7 +308,7 @@ def test_a_new_campaign_begins_with_its_groups_map() -> None:
         assert atlas.at("a000b", 0.05) > 3 * atlas.at("a001b", 0.05)
 
 
-def test_a_method_without_group_names_has_no_groups() -> None:
+def test_a_method_without_group_names_has_no_groups():
     """Every campaign without a group equals no grouping at all."""
     hours = drawn_hours(LEVELS, [30] * 6)
     none = Pooled(groups=lambda _: None).refit(history(hours))
@@ -320,7 +316,7 @@ def test_a_method_without_group_names_has_no_groups() -> None:
     assert largest_change(Pooled().refit(history(hours)).atlas, none.atlas) < 1e-9
 
 
-def test_maps_are_within_a_percent_of_a_straight_line_in_log_odds() -> None:
+def test_maps_are_within_a_percent_of_a_straight_line_in_log_odds():
     """What linear interpolation in probability costs, where a curve has slope 1.5."""
     scores = expit(np.linspace(-6.0, -0.5, 4000))
     counts = np.full(len(scores), 1e6)
@@ -332,7 +328,7 @@ def test_maps_are_within_a_percent_of_a_straight_line_in_log_odds() -> None:
     assert atlas(["a"] * 4000, scores)[inside] == pytest.approx(truth[inside], rel=0.01)
 
 
-def test_beyond_the_knots_the_odds_ratio_is_constant() -> None:
+def test_beyond_the_knots_the_odds_ratio_is_constant():
     """Far above the largest score of the window."""
     hours = drawn_hours([-1.0] * 3, [1000] * 3, centre=-4.0)
     atlas = Pooled().refit(history(hours)).atlas

@@ -15,7 +15,7 @@ FLOATS = st.one_of(
 
 
 @given(arrays(np.float64, st.integers(0, 30), elements=FLOATS))
-def test_a_column_gives_any_amounts_back(values: np.ndarray) -> None:
+def test_a_column_gives_any_amounts_back(values):
     """Whole and fractional, small and huge, to the bit."""
     found = ByteColumn.of(values).values()
 
@@ -24,7 +24,7 @@ def test_a_column_gives_any_amounts_back(values: np.ndarray) -> None:
 
 
 @given(arrays(np.int64, st.integers(0, 30), elements=st.integers(-(2**40), 2**40)))
-def test_a_column_gives_any_whole_numbers_back(values: np.ndarray) -> None:
+def test_a_column_gives_any_whole_numbers_back(values):
     """Those below 0 too."""
     found = ByteColumn.of(values).values()
 
@@ -36,9 +36,7 @@ def test_a_column_gives_any_whole_numbers_back(values: np.ndarray) -> None:
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 900), FLOATS, FLOATS), max_size=30),
     st.integers(5, 7),
 )
-def test_entries_are_the_same_when_unpacked(
-    listed: list[tuple[int, int, float, float]], hours: int
-) -> None:
+def test_entries_are_the_same_when_unpacked(listed, hours):
     """In hours with many entries, one or none."""
     columns = list(zip(*sorted(listed), strict=True)) or [(), (), (), ()]
     entries = Entries(
@@ -56,7 +54,7 @@ def test_entries_are_the_same_when_unpacked(
         assert found.tolist() == given_column.tolist()
 
 
-def test_ordinary_entries_take_three_bytes() -> None:
+def test_ordinary_entries_take_three_bytes():
     """And what is out of the ordinary, its own place besides."""
     rng = np.random.default_rng(0)
     places = np.sort(rng.choice(40_000, 10_000, replace=False))

@@ -40,7 +40,7 @@ class Campaigns:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_its_excess_loss_is_well_below_that_of_sir_and_platt(seed: int) -> None:
+def test_its_excess_loss_is_well_below_that_of_sir_and_platt(seed):
     """Under three quarters of either's, though both use the target's map where data lack."""
     campaigns = Campaigns.drawn(seed)
     past = history(
@@ -62,7 +62,7 @@ def test_its_excess_loss_is_well_below_that_of_sir_and_platt(seed: int) -> None:
     assert pooled < 0.75 * platt
 
 
-def test_scores_that_are_true_already_stay_true() -> None:
+def test_scores_that_are_true_already_stay_true():
     """Its excess is a fraction of what any per-campaign fit adds."""
     impressions = tuple(int(900 / rank) + 2 for rank in range(1, 61))
     campaigns = Campaigns(np.zeros(60), np.zeros(60), impressions)

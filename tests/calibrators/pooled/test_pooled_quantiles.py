@@ -16,9 +16,7 @@ def columns(blocks: list[list[tuple[float, float]]]) -> tuple[list[np.ndarray], 
 
 
 @given(BLOCKS, st.sampled_from([0.001, 0.25, 0.5, 0.999]))
-def test_a_quantile_is_that_of_all_values_sorted(
-    blocks: list[list[tuple[float, float]]], share: float
-) -> None:
+def test_a_quantile_is_that_of_all_values_sorted(blocks, share):
     """The first value up to which the weight reaches the share; the least without any weight."""
     items = sorted(item for block in blocks for item in block)
     total = sum(weight for _, weight in items)
@@ -30,7 +28,7 @@ def test_a_quantile_is_that_of_all_values_sorted(
     assert quantile(*columns(blocks), share) == expected
 
 
-def test_all_of_the_weight_lies_up_to_the_largest_value() -> None:
+def test_all_of_the_weight_lies_up_to_the_largest_value():
     """A share that rounds to everything finds the last value, not one behind it."""
     values, weights = columns([[(1.0, 0.1), (1.01, 0.2)], [(1.02, 0.3)]])
 

@@ -60,7 +60,7 @@ def optimum(shape: Shape) -> list[Floats]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("groups", [GROUPS, {}], ids=["groups", "no groups"])
-def test_the_mode_is_that_of_a_general_optimiser(groups: dict[str, str]) -> None:
+def test_the_mode_is_that_of_a_general_optimiser(groups):
     """Joint Newton steps and L-BFGS on the full penalised likelihood meet."""
     hours = drawn_hours([0.4, -0.6, 0.1], [30, 5, 200], hours=6, seed=2)
     shape = shape_of(history(hours), groups.get, PRIORS)
@@ -71,7 +71,7 @@ def test_the_mode_is_that_of_a_general_optimiser(groups: dict[str, str]) -> None
     assert shape.curves(shape.blocks[0]) == pytest.approx(np.array(expected), abs=2e-3)
 
 
-def test_what_scores_predict_weighs_on_the_two_knots_around_them() -> None:
+def test_what_scores_predict_weighs_on_the_two_knots_around_them():
     """As much as it is, in the middle of where it is."""
     window = Window.of(history(drawn_hours([0.0, 0.5], [40, 20])), 24, None)
     knots = window.knots()
@@ -84,7 +84,7 @@ def test_what_scores_predict_weighs_on_the_two_knots_around_them() -> None:
     assert mass @ knots.positions == pytest.approx(block.predicted @ inside)
 
 
-def test_a_campaign_without_data_has_its_parents_curve() -> None:
+def test_a_campaign_without_data_has_its_parents_curve():
     """One impression says next to nothing."""
     hours: dict[int, BinsTable] = drawn_hours([0.5] * 10 + [0.0], [200] * 10 + [0], seed=3)
     hours[100] = BinsTable.merge([hours[100], table(["b"], [0], [0.05], [1e-6], [0])])
@@ -97,7 +97,7 @@ def test_a_campaign_without_data_has_its_parents_curve() -> None:
     assert shape.blocks[0].campaigns[-1] == "b"
 
 
-def test_a_campaign_with_much_data_has_its_own_rate() -> None:
+def test_a_campaign_with_much_data_has_its_own_rate():
     """A million impressions of one score outweigh any prior."""
     hours = {100: table(["a", "b"], [0, 1], [0.05, 0.05], [1e6, 1e6], [1e5, 2e4])}
     shape = shape_of(history(hours), lambda _: None, PRIORS)
@@ -107,7 +107,7 @@ def test_a_campaign_with_much_data_has_its_own_rate() -> None:
     assert block.probabilities(shape.curves(block)) == pytest.approx([0.1, 0.02], rel=1e-3)
 
 
-def test_campaigns_of_a_group_lean_on_each_other() -> None:
+def test_campaigns_of_a_group_lean_on_each_other():
     """A thin campaign follows its group's rate rather than the other group's."""
     levels, sizes = [0.8] * 6 + [-0.8] * 6, [300] * 5 + [2] + [300] * 6
     hours = drawn_hours(levels, sizes, seed=4)
@@ -120,7 +120,7 @@ def test_campaigns_of_a_group_lean_on_each_other() -> None:
     assert shape.priors.group.level > 5 * shape.priors.campaign.level
 
 
-def test_the_priors_find_how_much_campaigns_differ() -> None:
+def test_the_priors_find_how_much_campaigns_differ():
     """200 campaigns with levels of standard deviation 0.5 and slopes of 0.2."""
     rng = np.random.default_rng(5)
     levels, slopes = rng.normal(0, 0.5, 200), rng.normal(0, 0.2, 200)
@@ -132,7 +132,7 @@ def test_the_priors_find_how_much_campaigns_differ() -> None:
     assert np.sqrt(shape.priors.campaign.slope) == pytest.approx(0.2, rel=0.35)
 
 
-def test_one_campaign_of_clicks_only_moves_the_others_little() -> None:
+def test_one_campaign_of_clicks_only_moves_the_others_little():
     """An attacked campaign far out neither drags the target's curve nor loosens the prior."""
     rng = np.random.default_rng(6)
     levels = list(rng.normal(0, 0.2, 40))
@@ -150,7 +150,7 @@ def test_one_campaign_of_clicks_only_moves_the_others_little() -> None:
     assert expit(attacked.coordinates.knots.positions + own)[middle].min() > 0.9
 
 
-def test_no_curve_moves_with_the_variances_frozen_at_the_mode() -> None:
+def test_no_curve_moves_with_the_variances_frozen_at_the_mode():
     """Settling again changes nothing."""
     shape = shape_of(history(drawn_hours([0.3, -0.3], [50, 20])), lambda _: None, PRIORS)
     shape.settle()

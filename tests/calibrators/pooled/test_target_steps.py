@@ -38,7 +38,7 @@ def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[in
     return found
 
 
-def test_the_score_below_a_step_has_none_of_it() -> None:
+def test_the_score_below_a_step_has_none_of_it():
     """Many impressions may have one score, which lies anywhere in the cell below."""
     steps = Steps(np.array([2397]), np.array([2.0]))
     border = float(steps.borders[0])
@@ -46,7 +46,7 @@ def test_the_score_below_a_step_has_none_of_it() -> None:
     assert steps.at(np.array([border - 0.0005, border])).tolist() == [0.0, 2.0]
 
 
-def test_levels_are_of_what_is_served_where_the_truth_falls_behind_a_step() -> None:
+def test_levels_are_of_what_is_served_where_the_truth_falls_behind_a_step():
     """Maps never fall, so that they are not the curve that was fitted; the sum is right still."""
     rng = np.random.default_rng(1)
     names = [f"a{number:02}" for number in range(20)]
@@ -76,7 +76,7 @@ def served(atlas: Atlas, log_odds: list[float]) -> Floats:
     return np.asarray(logit(atlas.look_up(rows, expit(np.array(log_odds)))))
 
 
-def test_a_step_is_found_at_its_score_and_served_there() -> None:
+def test_a_step_is_found_at_its_score_and_served_there():
     """Within .05 in log-odds of its place, where knots are .35 apart, and half of its height lies
     within another .05 around it."""
     fitted = Pooled().refit(history(hours(0.8, -2.0)))
@@ -88,7 +88,7 @@ def test_a_step_is_found_at_its_score_and_served_there() -> None:
     assert behind - before == pytest.approx(0.9, abs=0.2)
 
 
-def test_a_later_refit_keeps_its_steps_and_forgets_those_that_are_gone() -> None:
+def test_a_later_refit_keeps_its_steps_and_forgets_those_that_are_gone():
     """From the memory of the refit before; a model without the step has none in the end."""
     first = Pooled().refit(history(hours(0.8, -2.0)))
     again = Pooled().refit(history(hours(0.8, -2.0, seed=1)), memory=first.memory)
@@ -99,7 +99,7 @@ def test_a_later_refit_keeps_its_steps_and_forgets_those_that_are_gone() -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_smooth_traffic_has_no_steps(seed: int) -> None:
+def test_smooth_traffic_has_no_steps(seed):
     fitted = Pooled().refit(history(hours(0.0, 0.0, seed)))
 
     assert len(steps_of(fitted.memory).cells) == 0
@@ -138,7 +138,7 @@ def marginal(cells: CellEvidence, places: list[int]) -> float:
 
 
 @given(st.integers(0, 50), st.integers(9, 40))
-def test_the_step_that_is_added_first_is_the_likeliest_of_all(seed: int, count: int) -> None:
+def test_the_step_that_is_added_first_is_the_likeliest_of_all(seed, count):
     """By brute force over all places, with the covariance of everything seen."""
     cells = evidence(seed, count)
     gains = [marginal(cells, [place]) - marginal(cells, []) for place in cells.cells[1:].tolist()]
@@ -152,7 +152,7 @@ def test_the_step_that_is_added_first_is_the_likeliest_of_all(seed: int, count: 
 
 
 @given(st.lists(st.floats(-1.5, 1.5), min_size=1, max_size=MOST_STEPS), st.integers(0, 99))
-def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], seed: int) -> None:
+def test_maps_with_steps_never_fall_and_keep_their_size(heights, seed):
     rng = np.random.default_rng(seed)
     cells = np.sort(rng.choice(np.arange(2_200, 2_900), len(heights), replace=False))
     knots = Knots.between(-5.0, 0.5)
@@ -167,7 +167,7 @@ def test_maps_with_steps_never_fall_and_keep_their_size(heights: list[float], se
 
 
 @pytest.mark.parametrize("seed", [22, 35])
-def test_certain_scores_of_versions_of_a_model_are_fitted(seed: int) -> None:
+def test_certain_scores_of_versions_of_a_model_are_fitted(seed):
     """Scores of exactly 0 and 1, as many as make steps there."""
     rng, tables = np.random.default_rng(seed), {}
     for hour in range(4):
@@ -187,7 +187,7 @@ def test_certain_scores_of_versions_of_a_model_are_fitted(seed: int) -> None:
     assert {"a", "b"} <= {parted(name)[0] for name in atlas.campaigns}
 
 
-def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean() -> None:
+def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean():
     """As the weights of the knots have it, not at the larger value."""
     knots = Knots.between(-5.0, 0.5)
     cell = int(GRID.cells_of(expit(np.array([-2.0])))[0])
@@ -200,7 +200,7 @@ def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean() -> N
     assert found == pytest.approx(-2.5, abs=0.1)
 
 
-def test_a_coarse_cell_holds_what_its_samples_lie_behind() -> None:
+def test_a_coarse_cell_holds_what_its_samples_lie_behind():
     """By the samples of each cell of the grid, one by one."""
     rng = np.random.default_rng(3)
     samples = rng.integers(0, 5, GRID.size).astype(np.float64)
@@ -214,7 +214,7 @@ def test_a_coarse_cell_holds_what_its_samples_lie_behind() -> None:
             assert found[place] == pytest.approx(np.average(sums, weights=samples[inside]))
 
 
-def test_sums_of_coarse_cells_are_split_without_loss() -> None:
+def test_sums_of_coarse_cells_are_split_without_loss():
     """Among cells of the grid with samples; what positives expect is shared as scores say."""
     rng = np.random.default_rng(5)
     samples = rng.integers(0, 3, GRID.size).astype(np.float64)
@@ -231,7 +231,7 @@ def test_sums_of_coarse_cells_are_split_without_loss() -> None:
 
 
 @pytest.mark.parametrize("alike", [True, False])
-def test_what_the_mix_of_campaigns_does_is_noise(alike: bool) -> None:
+def test_what_the_mix_of_campaigns_does_is_noise(alike):
     """Of each cell: the square of what every campaign's share has more than of all around."""
     rng = np.random.default_rng(7)
     samples = np.zeros((5, GRID.size))
@@ -263,7 +263,7 @@ def own_scores(scores: int, curve: float) -> dict[int, BinsTable]:
     return found
 
 
-def test_levels_of_campaigns_with_scores_of_their_own_are_no_steps() -> None:
+def test_levels_of_campaigns_with_scores_of_their_own_are_no_steps():
     """Each cell of the grid holds one campaign, or a few: how far they lie apart is no step."""
     smooth = Pooled().refit(history(own_scores(10, 0.0)))
     stepped = Pooled().refit(history(own_scores(60, 0.8)))
@@ -272,7 +272,7 @@ def test_levels_of_campaigns_with_scores_of_their_own_are_no_steps() -> None:
     assert steps_of(stepped.memory).borders == pytest.approx([-2.0], abs=0.05)
 
 
-def test_a_campaigns_cell_is_that_of_the_grid() -> None:
+def test_a_campaigns_cell_is_that_of_the_grid():
     """A score may lie beyond the border that is nearest to the middle of its cell."""
     knots = Knots.between(-3.0, -2.0)
     coordinates, nothing = Coordinates.of(knots, np.ones(knots.count)), np.zeros(knots.count)
@@ -298,7 +298,7 @@ def few(scores: Floats = SCORES, campaigns: int = 4) -> dict[int, BinsTable]:
     return dict.fromkeys(range(NEWEST - 23, NEWEST + 1), cells)
 
 
-def test_few_scores_are_the_knots_and_each_gets_its_own_truth() -> None:
+def test_few_scores_are_the_knots_and_each_gets_its_own_truth():
     fitted = Pooled().refit(history(few()))
 
     assert isinstance(fitted.memory, Memory)
@@ -308,7 +308,7 @@ def test_few_scores_are_the_knots_and_each_gets_its_own_truth() -> None:
 
 
 @pytest.mark.parametrize("count", [3, 65])
-def test_too_few_or_many_scores_have_knots_of_the_lattice(count: int) -> None:
+def test_too_few_or_many_scores_have_knots_of_the_lattice(count):
     """A score more, or of less than four, are not the knots."""
     scores = expit(np.linspace(-6.5, 0.5, count))
     memory = Pooled().refit(history(few(scores))).memory
@@ -317,14 +317,14 @@ def test_too_few_or_many_scores_have_knots_of_the_lattice(count: int) -> None:
     assert not memory.knots.scores
 
 
-def test_scores_too_close_for_a_cell_each_have_knots_of_the_lattice() -> None:
+def test_scores_too_close_for_a_cell_each_have_knots_of_the_lattice():
     memory = Pooled().refit(history(few(np.array([0.01, 0.02, 0.0202, 0.08, 0.2])))).memory
 
     assert isinstance(memory, Memory)
     assert not memory.knots.scores
 
 
-def test_a_score_that_is_new_takes_over_the_curve_of_those_around_it() -> None:
+def test_a_score_that_is_new_takes_over_the_curve_of_those_around_it():
     """The knots change between refits, and the memory's curves move onto them."""
     first = Pooled().refit(history(few()))
     more = np.array([0.01, 0.02, 0.03, 0.05, 0.08, 0.2])

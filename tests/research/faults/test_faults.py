@@ -21,7 +21,7 @@ def functions(path: Path) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
-def test_each_row_is_played_by_tests_that_there_are() -> None:
+def test_each_row_is_played_by_tests_that_there_are():
     """Or says why by none."""
     assert len({row.name for row in ROWS}) == len(ROWS)
     for row in ROWS:
@@ -32,14 +32,14 @@ def test_each_row_is_played_by_tests_that_there_are() -> None:
             assert name in found if name else found, test
 
 
-def test_the_page_has_the_matrix() -> None:
+def test_the_page_has_the_matrix():
     """As `python -m research.faults matrix --table` prints it."""
     page = (TESTS.parent / "docs" / "reliability.md").read_text()
 
     assert as_markdown() in page, "docs/reliability.md: paste the table that --table prints"
 
 
-def test_a_batch_is_what_its_columns_say() -> None:
+def test_a_batch_is_what_its_columns_say():
     """Each event once, drawn anew as it was."""
     batch = Batch(1, 2, 1e9)
     requests = list(batch.requests())
@@ -59,7 +59,7 @@ def test_a_batch_is_what_its_columns_say() -> None:
     assert len({event["id"] for event in events if "id" in event}) == types["impression"]
 
 
-def test_what_was_acknowledged_adds_up_by_hour() -> None:
+def test_what_was_acknowledged_adds_up_by_hour():
     acknowledged = Acknowledged()
     for number, at in enumerate((1e9, 1e9, 1e9 + 3600)):
         acknowledged.add(Batch(1, number, at), tries=number + 1, requests=1)
@@ -73,9 +73,7 @@ def test_what_was_acknowledged_adds_up_by_hour() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_fifty_kills_at_any_moment_lose_and_double_nothing(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_fifty_kills_at_any_moment_lose_and_double_nothing(capsys):
     plan = ["--kills", "50", "--events", "2000", "--pause", "0.6", "--standby"]
     code = main(["kills", *plan, "--json"])
 

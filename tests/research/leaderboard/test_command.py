@@ -28,14 +28,14 @@ def answer(called: Sirocco, *arguments: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Path:
+def kept(tmp_path) -> Path:
     """A made-up result in a file."""
     path = tmp_path / "kept.json"
     path.write_bytes(result_json(result(), []))
     return path
 
 
-def test_json_has_each_method_and_how_it_compares(called: Sirocco) -> None:
+def test_json_has_each_method_and_how_it_compares(called):
     """The schema of a kept result, by example."""
     found = answer(called, *SMALL, "--contenders", "pooled,identity,sir_published")
 
@@ -59,7 +59,7 @@ def test_json_has_each_method_and_how_it_compares(called: Sirocco) -> None:
 
 
 @pytest.mark.slow
-def test_seeds_in_processes_of_their_own_give_the_same(called: Sirocco) -> None:
+def test_seeds_in_processes_of_their_own_give_the_same(called):
     """How many play at a time changes nothing but the CPU."""
     small = (*SMALL, "--contenders", "identity,sir", "--seeds", "2")
 
@@ -76,7 +76,7 @@ def test_seeds_in_processes_of_their_own_give_the_same(called: Sirocco) -> None:
     assert first != second
 
 
-def test_a_log_is_scored_by_what_happened(tmp_path: Path, called: Sirocco) -> None:
+def test_a_log_is_scored_by_what_happened(tmp_path, called):
     """Nobody knows its truth: no excess, but differences in log loss, with intervals."""
     platform = Platform(campaigns=4, impressions_per_hour=250, ctr=0.1, start=START, seed=2)
     log = write_log(tmp_path / "log.parquet", platform.hours(0, 12).events)
@@ -91,7 +91,7 @@ def test_a_log_is_scored_by_what_happened(tmp_path: Path, called: Sirocco) -> No
     assert difference["lower"] < difference["value"] < difference["upper"]
 
 
-def test_tables_of_a_kept_result(called: Sirocco, kept: Path) -> None:
+def test_tables_of_a_kept_result(called, kept):
     run = called("backtest", "--compare", "--from", kept)
 
     assert run.returncode == 0
@@ -110,14 +110,14 @@ def test_tables_of_a_kept_result(called: Sirocco, kept: Path) -> None:
     assert "Nobody knows the true probabilities of a real log" in run.stderr
 
 
-def test_a_kept_result_is_read_as_it_was_written(called: Sirocco, kept: Path) -> None:
+def test_a_kept_result_is_read_as_it_was_written(called, kept):
     again = answer(called, "backtest", "--compare", "--from", kept)
 
     before = orjson.loads(kept.read_bytes())
     assert again | {"verdicts": []} == before
 
 
-def test_of_two_results_with_a_regime_the_last_one_holds(called: Sirocco, kept: Path) -> None:
+def test_of_two_results_with_a_regime_the_last_one_holds(called, kept):
     raw = orjson.loads(kept.read_bytes())
     raw["contested"] = raw["contested"][:1]
     raw["contested"][0]["about"] = "another"
@@ -131,7 +131,7 @@ def test_of_two_results_with_a_regime_the_last_one_holds(called: Sirocco, kept: 
     assert found["contested"][0]["about"] == "another"
 
 
-def test_pages_and_pictures_of_a_kept_result(called: Sirocco, kept: Path, tmp_path: Path) -> None:
+def test_pages_and_pictures_of_a_kept_result(called, kept, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"# Before\n\n{BEGIN}\nold\n{END}\n\nAfter.\n")
 
@@ -152,9 +152,7 @@ def test_pages_and_pictures_of_a_kept_result(called: Sirocco, kept: Path, tmp_pa
     assert "### Refits within the hour" in text
 
 
-def test_a_page_is_written_again_without_a_trace(
-    called: Sirocco, kept: Path, tmp_path: Path
-) -> None:
+def test_a_page_is_written_again_without_a_trace(called, kept, tmp_path):
     page = tmp_path / "page.md"
     page.write_text(f"{BEGIN}\n{END}\n")
     again = ("backtest", "--compare", "--from", kept, "--write", page)
@@ -166,7 +164,7 @@ def test_a_page_is_written_again_without_a_trace(
     assert page.read_text() == once
 
 
-def test_a_png(called: Sirocco, kept: Path, tmp_path: Path) -> None:
+def test_a_png(called, kept, tmp_path):
     run = called("backtest", "--compare", "--from", kept, "--picture", "board.png")
 
     assert run.returncode == 0
@@ -197,9 +195,7 @@ def test_a_png(called: Sirocco, kept: Path, tmp_path: Path) -> None:
         (("--compare", "--write", "none.md"), "none.md: No such file or directory"),
     ],
 )
-def test_what_does_not_go_together_is_one_sentence(
-    called: Sirocco, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_what_does_not_go_together_is_one_sentence(called, arguments, expected):
     run = called("backtest", *arguments)
 
     assert (run.returncode, run.stdout) == (2, "")
@@ -226,7 +222,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_a_file_that_is_no_result_is_refused(called: Sirocco, tmp_path: Path, bad: Bad) -> None:
+def test_a_file_that_is_no_result_is_refused(called, tmp_path, bad):
     (tmp_path / "bad.json").write_bytes(bad.data)
 
     run = called("backtest", "--compare", "--from", "bad.json")
@@ -236,7 +232,7 @@ def test_a_file_that_is_no_result_is_refused(called: Sirocco, tmp_path: Path, ba
     assert bad.expected in run.stderr
 
 
-def test_a_page_without_marks_is_not_touched(called: Sirocco, kept: Path, tmp_path: Path) -> None:
+def test_a_page_without_marks_is_not_touched(called, kept, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A page\n")
 
@@ -247,9 +243,7 @@ def test_a_page_without_marks_is_not_touched(called: Sirocco, kept: Path, tmp_pa
     assert page.read_text() == "# A page\n"
 
 
-def test_refits_within_the_hour_around_a_jump(
-    called: Sirocco, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refits_within_the_hour_around_a_jump(called, monkeypatch):
     """One curve for each time between refits, the hour of the jump in its place; no regime."""
     monkeypatch.setattr(command, "_CAMPAIGNS", 3)
     monkeypatch.setattr(command, "_IMPRESSIONS", 400)

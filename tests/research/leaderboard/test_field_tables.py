@@ -25,7 +25,7 @@ def rows_of(results: list[Result]) -> dict[str, list[str]]:
     return {name: row for name, *row in cells}
 
 
-def test_targets_are_ratios_of_means_and_say_what_is_missed() -> None:
+def test_targets_are_ratios_of_means_and_say_what_is_missed():
     """Methods that were run apart count together; a rival that was not run leaves its cell empty,
     and so does a world that a target is not of."""
     rows = rows_of(
@@ -46,7 +46,7 @@ def test_targets_are_ratios_of_means_and_say_what_is_missed() -> None:
     assert rows["Field-RCE of the truth, worst field, ≤ 1.3"] == ["**missed: 1.40**", "1.00"]
 
 
-def test_groups_count_where_they_were_given_and_new_campaigns_where_there_are_any() -> None:
+def test_groups_count_where_they_were_given_and_new_campaigns_where_there_are_any():
     new = {"pooled": summary(90.0, new=50.0), "pooled_fields": summary(60.0, new=45.0)}
     rows = rows_of([result("advertisers", 0, pooled_groups=summary(27.0, new=10.0), **new)])
 

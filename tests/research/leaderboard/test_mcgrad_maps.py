@@ -44,7 +44,7 @@ def child(program: str) -> Child:
     return Child(command(program), HERE, 30.0)
 
 
-def test_columns_travel_there_and_back() -> None:
+def test_columns_travel_there_and_back():
     """The stand-in multiplies by the ratio of the past day, campaign and weight included."""
     found = prequential(TINY, [McGradMaps(command(PROGRAM))], first_scored=24, scored_hours=2)
 
@@ -52,7 +52,7 @@ def test_columns_travel_there_and_back() -> None:
     assert 0.0 < found.excess("mcgrad") < 0.1
 
 
-def test_nothing_is_asked_about_no_impressions() -> None:
+def test_nothing_is_asked_about_no_impressions():
     table = BinsTable.from_columns(["a"], np.array([0]), np.array([0.1]), np.ones(1), np.ones(1))
     serve = McGradMaps(command(PROGRAM)).refit(History(100.0, [{99: table}]), ("a",))
 
@@ -60,7 +60,7 @@ def test_nothing_is_asked_about_no_impressions() -> None:
     assert serve(np.array([0]), np.array([0.05])).tolist() == pytest.approx([0.5])
 
 
-def test_it_serves_scores_until_there_is_a_positive() -> None:
+def test_it_serves_scores_until_there_is_a_positive():
     table = BinsTable.from_columns(["a"], np.array([0]), np.array([0.1]), np.ones(1), np.zeros(1))
     serve = McGradMaps(command("raise SystemExit")).refit(History(100.0, [{99: table}]), ("a",))
 
@@ -75,13 +75,13 @@ def test_it_serves_scores_until_there_is_a_positive() -> None:
         ('print(\'{"error": "does not install"}\')', "does not install"),
     ],
 )
-def test_who_is_not_ready_says_why(program: str, reason: str) -> None:
+def test_who_is_not_ready_says_why(program, reason):
     found = prequential(TINY, [McGradMaps(command(program))], first_scored=3, scored_hours=2)
 
     assert found.unavailable == {"mcgrad": reason}
 
 
-def test_an_error_while_it_works_is_its_end() -> None:
+def test_an_error_while_it_works_is_its_end():
     ready = 'print("{\\"ready\\": true}", flush=True); input(); raise ValueError("bad cells")'
     working = child(ready)
 
@@ -91,7 +91,7 @@ def test_an_error_while_it_works_is_its_end() -> None:
         working.request({"fit": {}}, 30.0)
 
 
-def test_who_takes_too_long_is_ended() -> None:
+def test_who_takes_too_long_is_ended():
     waiting = child('print("{\\"ready\\": true}", flush=True); import time; time.sleep(600)')
 
     with pytest.raises(MethodUnavailable, match="no answer within 0 s"):
@@ -100,12 +100,12 @@ def test_who_takes_too_long_is_ended() -> None:
         waiting.request({}, 30.0)
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_program_that_is_not_there_is_told():
     with pytest.raises(MethodUnavailable, match="/no/python does not start: No such file"):
         Child(("/no/python",), HERE, 1.0)
 
 
-def test_the_child_ends_and_its_files_go_with_the_method() -> None:
+def test_the_child_ends_and_its_files_go_with_the_method():
     working = child("import os; print('{\"ready\": true}', flush=True); input()")
     (file,) = working.stored(scores=np.ones(2)).values()
     folder = os.path.dirname(file)

@@ -44,7 +44,7 @@ def literal_sir(scores, outcomes, n):
     return np.array([(0.0, 0.0), *anchors, (1.0, 1.0)])
 
 
-def test_every_method_of_the_plan_is_there() -> None:
+def test_every_method_of_the_plan_is_there():
     assert set(METHODS) == NAMES
     assert set(PER_CAMPAIGN) < set(METHODS)
     for name, make in METHODS.items():
@@ -53,7 +53,7 @@ def test_every_method_of_the_plan_is_there() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_published_sir_is_algorithm_1_to_the_letter(seed: int) -> None:
+def test_published_sir_is_algorithm_1_to_the_letter(seed):
     """Scores lie in cells of their own; where in its cell an anchor lies is not known, .8 %."""
     rng = np.random.default_rng(seed)
     n, count = int(rng.integers(3, 9)), int(rng.integers(30, 60))
@@ -68,7 +68,7 @@ def test_published_sir_is_algorithm_1_to_the_letter(seed: int) -> None:
     assert found.values == pytest.approx(anchors[:, 1])
 
 
-def test_published_sir_drops_the_largest_scores() -> None:
+def test_published_sir_drops_the_largest_scores():
     """What the last samples say changes nothing, what the bins say does."""
     scores, calm = np.linspace(0.1, 0.4, 25), np.zeros(25)
     calm[3:20:4] = 1.0
@@ -83,7 +83,7 @@ def test_published_sir_drops_the_largest_scores() -> None:
     assert served[0] == served[1]
 
 
-def test_published_sir_serves_the_score_where_there_is_no_bin() -> None:
+def test_published_sir_serves_the_score_where_there_is_no_bin():
     """No parent's map: neither the target's nor any other campaign's."""
     scores = [0.1] * 12 + [0.2] * 5
     outcomes = [1.0, 0.0] * 6 + [1.0] * 5
@@ -96,7 +96,7 @@ def test_published_sir_serves_the_score_where_there_is_no_bin() -> None:
     assert names == ("a", "b")
 
 
-def test_the_trial_of_published_sir_does_not_know_the_newest_hour() -> None:
+def test_the_trial_of_published_sir_does_not_know_the_newest_hour():
     history, _ = history_of([0.1] * 10, [1.0] * 10)
 
     fitted = PublishedSir(10).refit(history, trial=True)
@@ -105,7 +105,7 @@ def test_the_trial_of_published_sir_does_not_know_the_newest_hour() -> None:
     assert (len(fitted.atlas), len(fitted.trial)) == (1, 0)
 
 
-def test_whole_bins_hold_a_multiple_of_their_size() -> None:
+def test_whole_bins_hold_a_multiple_of_their_size():
     """A cell that the cut falls into is split in proportion; nothing below it is lost."""
     table = BinsTable.from_columns(
         ["a", "b"],
@@ -123,7 +123,7 @@ def test_whole_bins_hold_a_multiple_of_their_size() -> None:
     assert whole_bins(BinsTable.empty(), 10).campaigns == ()
 
 
-def test_lightgbm_learns_each_campaign() -> None:
+def test_lightgbm_learns_each_campaign():
     """It comes nearer to the truth than the scores, and than one map for all."""
     made = [METHODS[name]() for name in ("identity", "lightgbm")]
     found = prequential(TINY, made, first_scored=24, scored_hours=4)
@@ -131,7 +131,7 @@ def test_lightgbm_learns_each_campaign() -> None:
     assert found.excess("lightgbm") < 0.5 * found.excess("identity")
 
 
-def test_lightgbm_serves_scores_until_there_is_a_positive() -> None:
+def test_lightgbm_serves_scores_until_there_is_a_positive():
     history, names = history_of([0.1, 0.2], [0.0, 0.0])
     serve = METHODS["lightgbm"]().refit(history, names)
 
@@ -139,7 +139,7 @@ def test_lightgbm_serves_scores_until_there_is_a_positive() -> None:
     assert serve(np.empty(0, np.int64), np.empty(0)).tolist() == []
 
 
-def test_who_is_refitted_seldom_serves_what_it_learnt_last() -> None:
+def test_who_is_refitted_seldom_serves_what_it_learnt_last():
     slow = Fixed("slow")
     found = prequential(TINY, [RefitInterval(slow, 3)], first_scored=2, scored_hours=7)
 

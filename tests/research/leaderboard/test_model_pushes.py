@@ -3,7 +3,7 @@
 from research.leaderboard.model_pushes import row
 
 
-def test_a_push_is_found_where_there_is_one() -> None:
+def test_a_push_is_found_where_there_is_one():
     found = row((100, 30, "own"), 1)
 
     assert found["hours"] == 47

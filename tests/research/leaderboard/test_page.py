@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
 
 import pytest
-from playwright.sync_api import Browser
 
 from app.reports.page import write_page
 from research.leaderboard.page import leaderboard_page
@@ -38,13 +37,13 @@ def report() -> Iterator[Path]:
 
 
 @pytest.fixture(params=WINDOWS, ids=str)
-def seen(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[Seen]:
+def seen(browser, report, request) -> Iterator[Seen]:
     width, scheme = request.param
     with looked_at(browser, report, width=width, scheme=scheme) as found:
         yield found
 
 
-def test_it_is_whole_and_readable(seen: Seen) -> None:
+def test_it_is_whole_and_readable(seen):
     """One file without problems, as wide as its window, nothing cut off, faint or too small."""
     cut_off, small = seen.cut_off(), [found for found in seen.texts() if found["size"] < 7.0]
     seen.open_all()
@@ -55,14 +54,12 @@ def test_it_is_whole_and_readable(seen: Seen) -> None:
     assert all(below - above <= 1 for above, below in pairwise(seen.levels()))
 
 
-def test_who_did_not_run_is_named_with_the_reason(browser: Browser, report: Path) -> None:
+def test_who_did_not_run_is_named_with_the_reason(browser, report):
     with looked_at(browser, report) as seen:
         assert f"mcgrad did not run: {REASON}" in seen.page.locator(".warnings").inner_text()
 
 
-def test_a_missed_target_stands_in_the_verdict_and_in_the_table(
-    browser: Browser, report: Path
-) -> None:
+def test_a_missed_target_stands_in_the_verdict_and_in_the_table(browser, report):
     """pooled has 96 % of the excess of LightGBM in steps, where 70 % is the limit."""
     with looked_at(browser, report) as seen:
         said = seen.page.locator(".verdict").inner_text()
@@ -70,7 +67,7 @@ def test_a_missed_target_stands_in_the_verdict_and_in_the_table(
         assert seen.page.get_by_text("missed: 0.96 (0.86-1.06)").count() == 1
 
 
-def test_without_a_hero_there_are_tables_only() -> None:
+def test_without_a_hero_there_are_tables_only():
     """A leaderboard without pooled has no targets, and says so."""
     found = traffic_result("mixed")
     rows = {name: row for name, row in found.rows.items() if name != "pooled"}
@@ -81,7 +78,7 @@ def test_without_a_hero_there_are_tables_only() -> None:
     assert [section.title for section in page.sections] == ["mixed"]
 
 
-def test_the_picture_is_well_formed_and_knows_the_dark() -> None:
+def test_the_picture_is_well_formed_and_knows_the_dark():
     text = leaderboard_picture(result()).svg()
 
     assert ElementTree.fromstring(text).get("viewBox")
@@ -89,7 +86,7 @@ def test_the_picture_is_well_formed_and_knows_the_dark() -> None:
     assert "url(" not in text
 
 
-def test_the_picture_says_how_much_is_left() -> None:
+def test_the_picture_says_how_much_is_left():
     """In percent of SIR as published: 28.4 of 150, 48 of 848, 3 of 138; and the mean of the first
     two, because the scores of the third are the truth."""
     marks = leaderboard_picture(result()).marks
@@ -98,7 +95,7 @@ def test_the_picture_says_how_much_is_left() -> None:
     assert said == ["19 %", "5.7 %", "2.2 %", "10 %"]
 
 
-def test_what_lies_beyond_the_axis_stands_at_its_edge() -> None:
+def test_what_lies_beyond_the_axis_stands_at_its_edge():
     """Scores that are the truth have no excess, and 2.2 % has no place on the axis either; the
     nearer to the truth stands farther out."""
     marks = leaderboard_picture(result()).marks
@@ -110,14 +107,14 @@ def test_what_lies_beyond_the_axis_stands_at_its_edge() -> None:
     assert [dot.fill for dot in dots if dot.corners == RIGHTWARD] == ["muted"]
 
 
-def test_the_same_picture_is_drawn_through_matplotlib(tmp_path: Path) -> None:
+def test_the_same_picture_is_drawn_through_matplotlib(tmp_path):
     path = tmp_path / "leaderboard.png"
     leaderboard_picture(result()).figure().savefig(path)
 
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_chart_of_a_page_has_no_style_of_its_own() -> None:
+def test_the_chart_of_a_page_has_no_style_of_its_own():
     text = leaderboard_chart(result(), EXCESS, "Excess <b>").inline()
 
     assert "<style" not in text

@@ -9,7 +9,7 @@ from research.leaderboard.platform import HOURS
 EACH = pytest.mark.parametrize("name", REGIMES)
 
 
-def test_there_are_six_kinds_of_traffic_and_more() -> None:
+def test_there_are_six_kinds_of_traffic_and_more():
     assert len(REGIMES) >= 6
     assert min(regime.ctr for regime in REGIMES.values()) == 0.001
     assert max(regime.ctr for regime in REGIMES.values()) == 0.1
@@ -18,7 +18,7 @@ def test_there_are_six_kinds_of_traffic_and_more() -> None:
 
 
 @EACH
-def test_a_regime_fits_into_its_platform(name: str) -> None:
+def test_a_regime_fits_into_its_platform(name):
     regime = REGIMES[name]
 
     assert regime.first_scored >= 24
@@ -28,7 +28,7 @@ def test_a_regime_fits_into_its_platform(name: str) -> None:
 
 
 @EACH
-def test_traffic_and_click_rate_are_those_of_the_regime(name: str) -> None:
+def test_traffic_and_click_rate_are_those_of_the_regime(name):
     """Over a typical day at a few seeds; jumps and drift move single hours."""
     regime = REGIMES[name]
     hours = [regime.platform(seed).hour(hour) for seed in (0, 1) for hour in (54, 60, 66)]
@@ -39,7 +39,7 @@ def test_traffic_and_click_rate_are_those_of_the_regime(name: str) -> None:
 
 
 @EACH
-def test_an_hour_is_the_same_in_any_order_and_process(name: str) -> None:
+def test_an_hour_is_the_same_in_any_order_and_process(name):
     regime = REGIMES[name]
     backwards = {hour: regime.platform(4).hour(hour) for hour in (3, 1)}
     again = regime.platform(4)
@@ -51,7 +51,7 @@ def test_an_hour_is_the_same_in_any_order_and_process(name: str) -> None:
 
 
 @EACH
-def test_the_truth_never_falls_as_scores_rise_in_a_campaign_and_hour(name: str) -> None:
+def test_the_truth_never_falls_as_scores_rise_in_a_campaign_and_hour(name):
     drawn = REGIMES[name].platform(1).hour(70)
     rows, scores, truth = drawn.events.rows, drawn.events.scores, drawn.truth
     order = np.lexsort((scores, rows))
@@ -60,7 +60,7 @@ def test_the_truth_never_falls_as_scores_rise_in_a_campaign_and_hour(name: str) 
     assert not falls.any()
 
 
-def test_scores_are_true_in_one_regime_only() -> None:
+def test_scores_are_true_in_one_regime_only():
     def wrong(name: str) -> float:
         drawn = REGIMES[name].platform(2).hour(50)
         return float(np.abs(drawn.truth - drawn.events.scores).max())
@@ -69,7 +69,7 @@ def test_scores_are_true_in_one_regime_only() -> None:
     assert all(wrong(name) > 0.005 for name in REGIMES if name != "calibrated")
 
 
-def test_one_regime_has_plateaus_and_steps() -> None:
+def test_one_regime_has_plateaus_and_steps():
     """Neighbouring scores of its largest campaign have one truth, or very different ones."""
     drawn = REGIMES["steps"].platform(0).hour(50)
     mine = drawn.events.rows == 0
@@ -81,7 +81,7 @@ def test_one_regime_has_plateaus_and_steps() -> None:
     assert steepness.max() > 30.0
 
 
-def test_everyone_jumps_once_and_campaigns_on_their_own() -> None:
+def test_everyone_jumps_once_and_campaigns_on_their_own():
     platform = REGIMES["jumps"].platform(3)
     levels = np.stack([platform.paths.levels(hour) for hour in range(20, 130)])
     moved = np.abs(np.diff(levels, axis=0)) > 1e-9
@@ -91,7 +91,7 @@ def test_everyone_jumps_once_and_campaigns_on_their_own() -> None:
     assert 0.3 < np.delete(moved, at - 1 - 20, axis=0).any(axis=0).mean() < 1.0
 
 
-def test_traffic_is_zipf_some_start_late_and_some_stop() -> None:
+def test_traffic_is_zipf_some_start_late_and_some_stop():
     platform = REGIMES["many"].platform(0)
     first, last = platform.traffic(0), platform.traffic(120)
 
@@ -103,6 +103,6 @@ def test_traffic_is_zipf_some_start_late_and_some_stop() -> None:
 
 
 @pytest.mark.parametrize("hour", [-1, HOURS])
-def test_there_is_no_hour_outside(hour: int) -> None:
+def test_there_is_no_hour_outside(hour):
     with pytest.raises(ValueError, match=f"hour = {hour}: must be at least 0 and below 240"):
         REGIMES["dense"].platform(0).hour(hour)

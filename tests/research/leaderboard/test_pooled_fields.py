@@ -18,13 +18,13 @@ def excesses(name: str, first: int, scored: int) -> tuple[float, float]:
     return first, second
 
 
-def test_fields_halve_the_excess_where_they_matter() -> None:
+def test_fields_halve_the_excess_where_they_matter():
     without, with_fields = excesses("interacting", 8, 1)
 
     assert with_fields < 0.5 * without
 
 
-def test_fields_that_do_nothing_cost_nothing() -> None:
+def test_fields_that_do_nothing_cost_nothing():
     without, with_fields = excesses("none", 16, 2)
 
     assert with_fields <= 1.02 * without

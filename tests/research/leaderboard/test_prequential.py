@@ -42,7 +42,7 @@ def found():
     return prequential(TINY, [Fixed()], first_scored=FIRST, scored_hours=HOURS, seed=7)
 
 
-def test_losses_and_excess_are_those_of_a_loop_over_the_rows(found) -> None:
+def test_losses_and_excess_are_those_of_a_loop_over_the_rows(found):
     first_day = int(TINY.start // SECONDS_PER_HOUR + FIRST) // 24
     losses, excess, by_hour = {}, {}, np.zeros(HOURS)
     for hour, campaign, score, outcome, truth in scored_rows():
@@ -64,7 +64,7 @@ def test_losses_and_excess_are_those_of_a_loop_over_the_rows(found) -> None:
     assert found.log_loss("fixed") == pytest.approx(sum(losses.values()) / rows)
 
 
-def test_gc_3_is_that_of_the_rows(found) -> None:
+def test_gc_3_is_that_of_the_rows(found):
     """Both against outcomes and against the truth, over the campaigns with enough positives."""
     _, campaigns, scores, outcomes, truth = map(np.array, zip(*scored_rows(), strict=True))
     p = Fixed().serve(campaigns, scores)
@@ -75,7 +75,7 @@ def test_gc_3_is_that_of_the_rows(found) -> None:
         assert value == pytest.approx(plain, rel=1e-9)
 
 
-def test_scores_that_are_the_truth_have_no_error() -> None:
+def test_scores_that_are_the_truth_have_no_error():
     platform = DriftingPlatform(3, 300, 0.1, seed=1)
     methods = [METHODS["identity"](), Fixed()]
     found = prequential(platform, methods, first_scored=2, scored_hours=6)
@@ -85,7 +85,7 @@ def test_scores_that_are_the_truth_have_no_error() -> None:
 
 
 @pytest.mark.parametrize("name", ["isotonic", "platt", "beta", "bbq", "sir"])
-def test_a_log_has_the_metrics_that_the_backtest_has(name: str) -> None:
+def test_a_log_has_the_metrics_that_the_backtest_has(name):
     """The same rows, probabilities and definitions, also where a method predicts 0."""
     log = Platform(campaigns=4, impressions_per_hour=800, ctr=0.05, seed=2).hours(0, 16).events
     window, bins = 8, 200
@@ -101,7 +101,7 @@ def test_a_log_has_the_metrics_that_the_backtest_has(name: str) -> None:
         assert (of_board.impressions, of_board.positives) == (card["n"], card["positives"])
 
 
-def test_a_method_sees_the_hours_before_the_moment_and_no_other() -> None:
+def test_a_method_sees_the_hours_before_the_moment_and_no_other():
     """Every impression of them, none of the hour that it is scored on."""
     watched = Fixed()
     prequential(TINY, [watched], first_scored=3, scored_hours=2)
@@ -116,7 +116,7 @@ def test_a_method_sees_the_hours_before_the_moment_and_no_other() -> None:
             assert tables[start + hour] == (len(events), events.outcomes.sum())
 
 
-def test_refits_within_the_hour_see_the_hour_so_far() -> None:
+def test_refits_within_the_hour_see_the_hour_so_far():
     watched = Fixed()
     prequential(TINY, [watched], first_scored=2, scored_hours=1, minutes=20)
     start = int(TINY.start // SECONDS_PER_HOUR)
@@ -129,7 +129,7 @@ def test_refits_within_the_hour_see_the_hour_so_far() -> None:
 
 
 @pytest.mark.parametrize(("every", "minutes", "refits"), [(1, 60, 6), (3, 60, 2), (2, 30, 6)])
-def test_refits_come_as_often_as_asked(every: int, minutes: int, refits: int) -> None:
+def test_refits_come_as_often_as_asked(every, minutes, refits):
     watched = Fixed()
     options = {"refit_every": every, "minutes": minutes}
     prequential(TINY, [watched], first_scored=1, scored_hours=6, **options)
@@ -138,7 +138,7 @@ def test_refits_come_as_often_as_asked(every: int, minutes: int, refits: int) ->
 
 
 @pytest.mark.parametrize("name", HERE)
-def test_no_method_sees_the_future(name: str) -> None:
+def test_no_method_sees_the_future(name):
     """Whatever happens in an hour, what was served in it and before stays the same."""
     mad_from = FIRST + 2
     plain, poisoned = (
@@ -172,7 +172,7 @@ def served_by_hour(name: str, platform) -> dict[int, np.ndarray]:
     return served
 
 
-def test_the_same_play_gives_the_same_numbers() -> None:
+def test_the_same_play_gives_the_same_numbers():
     def once() -> list[object]:
         made = [METHODS[name]() for name in HERE]
         found = prequential(TINY, made, first_scored=6, scored_hours=2, seed=1)
@@ -182,7 +182,7 @@ def test_the_same_play_gives_the_same_numbers() -> None:
     assert once() == once()
 
 
-def test_a_log_is_played_without_a_truth() -> None:
+def test_a_log_is_played_without_a_truth():
     """Losses are those of the platform it was drawn from; what needs the truth is undefined."""
     table, _ = log_of(TINY, FIRST + HOURS)
     options = {"first_scored": FIRST, "scored_hours": HOURS}
@@ -195,7 +195,7 @@ def test_a_log_is_played_without_a_truth() -> None:
     assert np.isnan(of_log.gc_3_true("fixed"))
 
 
-def test_rows_that_stand_for_several_count_so_often() -> None:
+def test_rows_that_stand_for_several_count_so_often():
     table, _ = log_of(TINY, 4)
     weights = np.arange(len(table)) % 3 + 1.0
     weighted = EventTable(
@@ -210,7 +210,7 @@ def test_rows_that_stand_for_several_count_so_often() -> None:
     assert few.gc_3("fixed") == pytest.approx(many.gc_3("fixed"), rel=1e-9)
 
 
-def test_hours_of_a_log_without_impressions_are_passed_over() -> None:
+def test_hours_of_a_log_without_impressions_are_passed_over():
     """The method is refitted all the same, and the curve leaves the hour out."""
     table, _ = log_of(TINY, 6)
     gap = table.select(table.hours != table.hours[0] + 4)
@@ -219,7 +219,7 @@ def test_hours_of_a_log_without_impressions_are_passed_over() -> None:
     assert [hour for hour, _ in found.curve("fixed")] == [0, 2]
 
 
-def test_zeros_and_ones_cost_much_and_not_infinity() -> None:
+def test_zeros_and_ones_cost_much_and_not_infinity():
     always = Fixed("always", factor=1e9)
     never = Fixed("never", factor=0.0)
     found = prequential(TINY, [always, never], first_scored=1, scored_hours=1)
@@ -252,9 +252,7 @@ class Absent:
 @pytest.mark.parametrize(
     ("refits", "serves", "reason"), [(0, 9, "not today"), (2, 9, "not today"), (9, 1, "no more")]
 )
-def test_who_leaves_is_told_with_the_reason_and_the_others_go_on(
-    refits: int, serves: int, reason: str
-) -> None:
+def test_who_leaves_is_told_with_the_reason_and_the_others_go_on(refits, serves, reason):
     found = prequential(TINY, [Absent(refits, serves), Fixed()], first_scored=2, scored_hours=4)
 
     assert found.unavailable == {"absent": reason}
@@ -263,7 +261,7 @@ def test_who_leaves_is_told_with_the_reason_and_the_others_go_on(
     assert len(found.curve("fixed")) == 4
 
 
-def test_blocks_are_hours_where_there_are_few_days() -> None:
+def test_blocks_are_hours_where_there_are_few_days():
     """One campaign's day is one block, of which no interval can be made."""
     platform = replace(TINY, campaigns=1)
     found = prequential(platform, [Fixed()], first_scored=1, scored_hours=5)
@@ -282,18 +280,18 @@ def test_blocks_are_hours_where_there_are_few_days() -> None:
         ({"minutes": 7}, "minutes = 7: must be a divisor of 60"),
     ],
 )
-def test_what_cannot_be_played_is_refused(changes: dict[str, int], words: str) -> None:
+def test_what_cannot_be_played_is_refused(changes, words):
     with pytest.raises(ValueError, match=words):
         prequential(TINY, [Fixed()], **{"first_scored": 1, "scored_hours": 1, **changes})
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("a", "b", "a")])
-def test_names_are_taken_once(names: tuple[str, ...]) -> None:
+def test_names_are_taken_once(names):
     with pytest.raises(ValueError, match=r"methods: the name .* is taken"):
         prequential(TINY, [Fixed(name) for name in names], first_scored=1, scored_hours=1)
 
 
-def test_an_empty_log_and_one_without_scored_hours_are_refused() -> None:
+def test_an_empty_log_and_one_without_scored_hours_are_refused():
     table, _ = log_of(TINY, 2)
     with pytest.raises(ValueError, match="there are no impressions"):
         prequential(table.select(np.empty(0, np.int64)), [Fixed()], first_scored=1, scored_hours=1)
@@ -301,7 +299,7 @@ def test_an_empty_log_and_one_without_scored_hours_are_refused() -> None:
         prequential(table, [Fixed()], first_scored=5, scored_hours=1)
 
 
-def test_progress_is_told_after_every_hour() -> None:
+def test_progress_is_told_after_every_hour():
     told: list[tuple[int, int]] = []
     options = {"first_scored": 1, "scored_hours": 2}
     prequential(TINY, [Fixed()], progress=lambda *done: told.append(done), **options)

@@ -21,7 +21,7 @@ def found() -> Results:
     return Results.merge(parts)
 
 
-def test_merging_means_over_all_impressions(found: Results) -> None:
+def test_merging_means_over_all_impressions(found):
     parts = [one(seed, Fixed(), Fixed("more", factor=1.2)) for seed in (0, 1)]
     weights = [part.impressions for part in parts]
 
@@ -33,7 +33,7 @@ def test_merging_means_over_all_impressions(found: Results) -> None:
     assert len(found.curve("more")) == 8
 
 
-def test_who_is_unavailable_for_one_seed_is_so_for_all() -> None:
+def test_who_is_unavailable_for_one_seed_is_so_for_all():
     here = one(0, Fixed(), Fixed("more"))
     left = Results(("fixed",), one(1, Fixed()).by_seed, {}, {"more": "had to go"})
 
@@ -45,7 +45,7 @@ def test_who_is_unavailable_for_one_seed_is_so_for_all() -> None:
         Results.merge([])
 
 
-def test_differences_and_ratios_come_with_intervals(found: Results) -> None:
+def test_differences_and_ratios_come_with_intervals(found):
     difference = found.compare("more", "fixed")
     ratio = found.compare("more", "fixed", ratio=True)
 
@@ -57,7 +57,7 @@ def test_differences_and_ratios_come_with_intervals(found: Results) -> None:
     assert (difference.sign > 0) == (ratio.lower > 1.0)
 
 
-def test_an_interval_is_that_of_blocks_drawn_again(found: Results) -> None:
+def test_an_interval_is_that_of_blocks_drawn_again(found):
     """Both sides see the same draw of whole campaign-days."""
     names = ("more", "fixed")
     a, b = (np.concatenate([r.sums[n].excess for r in found.by_seed]) for n in names)
@@ -71,7 +71,7 @@ def test_an_interval_is_that_of_blocks_drawn_again(found: Results) -> None:
     assert found_error == pytest.approx(drawn.std(), rel=0.1)
 
 
-def test_a_method_does_not_differ_from_itself(found: Results) -> None:
+def test_a_method_does_not_differ_from_itself(found):
     difference, ratio = (found.compare("more", "more", ratio=ratio) for ratio in (False, True))
 
     assert (difference.lower, difference.value, difference.upper) == (0.0, 0.0, 0.0)
@@ -79,7 +79,7 @@ def test_a_method_does_not_differ_from_itself(found: Results) -> None:
     assert found.compare_log_loss("more", "more").value == 0.0
 
 
-def test_errors_are_compared_over_campaigns(found: Results) -> None:
+def test_errors_are_compared_over_campaigns(found):
     compared = found.compare_errors("more", "fixed")
     ratio = found.compare_errors("more", "fixed", ratio=True)
 
@@ -87,7 +87,7 @@ def test_errors_are_compared_over_campaigns(found: Results) -> None:
     assert ratio.value == pytest.approx(found.gc_3_true("more") / found.gc_3_true("fixed"))
 
 
-def test_without_truth_log_loss_and_observed_errors_are_compared() -> None:
+def test_without_truth_log_loss_and_observed_errors_are_compared():
     table, _ = log_of(TINY, 28)
     options = {"first_scored": 20, "scored_hours": 8}
     found = prequential(table, [Fixed(), Fixed("more", factor=1.2)], **options)
@@ -99,7 +99,7 @@ def test_without_truth_log_loss_and_observed_errors_are_compared() -> None:
     assert found.curve("more") != found.curve("fixed")
 
 
-def test_without_campaigns_of_enough_positives_there_is_no_gc_3() -> None:
+def test_without_campaigns_of_enough_positives_there_is_no_gc_3():
     platform = replace(TINY, impressions_per_hour=30.0)
     found = prequential(platform, [Fixed()], first_scored=20, scored_hours=1)
 

@@ -21,7 +21,7 @@ def by_target(name: str) -> dict[str, TargetResult]:
     return {each.target: each for each in target_results(result()) if each.regime == name}
 
 
-def test_the_best_of_the_others_is_the_one_to_beat() -> None:
+def test_the_best_of_the_others_is_the_one_to_beat():
     """LightGBM where MCGrad did not run, the best of the maps of one campaign, anyone at all."""
     found = by_target("mixed")
 
@@ -30,7 +30,7 @@ def test_the_best_of_the_others_is_the_one_to_beat() -> None:
     assert [found[t.name].met for t in TARGETS] == [True, True, True, True, True]
 
 
-def test_a_missed_target_keeps_its_value() -> None:
+def test_a_missed_target_keeps_its_value():
     each = by_target("steps")["excess of the better of LightGBM and MCGrad"]
 
     assert each.value == pytest.approx(0.96)
@@ -38,7 +38,7 @@ def test_a_missed_target_keeps_its_value() -> None:
     assert each.clear
 
 
-def test_nobody_has_to_beat_scores_that_are_the_truth() -> None:
+def test_nobody_has_to_beat_scores_that_are_the_truth():
     """There the harm is bounded instead."""
     found = by_target("calibrated")
 
@@ -50,7 +50,7 @@ def test_nobody_has_to_beat_scores_that_are_the_truth() -> None:
 @pytest.mark.parametrize(
     ("lower", "met"), [(-1e-6, True), (0.0, True), (1e-9, False), (float("nan"), None)]
 )
-def test_no_worse_means_within_the_noise(lower: float, met: bool | None) -> None:
+def test_no_worse_means_within_the_noise(lower, met):
     found = traffic_result("calibrated")
     ends = {"identity": {LOG_LOSS: Interval(2e-6, lower, 5e-6)}}
     changed = replace(found, differences=ends)
@@ -60,7 +60,7 @@ def test_no_worse_means_within_the_noise(lower: float, met: bool | None) -> None
     assert each.met is met
 
 
-def test_at_the_limit_is_met_unless_it_must_be_below() -> None:
+def test_at_the_limit_is_met_unless_it_must_be_below():
     found = traffic_result("mixed")
     ratios = {name: {EXCESS: Interval(1.0), GC_3_TRUE: Interval(1.0)} for name in found.ratios}
     ratios["sir_published"] = {EXCESS: Interval(0.25), GC_3_TRUE: Interval(0.45)}
@@ -70,7 +70,7 @@ def test_at_the_limit_is_met_unless_it_must_be_below() -> None:
     assert [each.met for each in found_targets] == [True, False, False, True, False]
 
 
-def test_without_those_to_compare_with_nobody_can_tell() -> None:
+def test_without_those_to_compare_with_nobody_can_tell():
     found = traffic_result("mixed")
     rows = {name: row for name, row in found.rows.items() if name != "lightgbm"}
     missing = {**found.missing, "lightgbm": "gone"}
@@ -83,7 +83,7 @@ def test_without_those_to_compare_with_nobody_can_tell() -> None:
     assert words.endswith("lightgbm and mcgrad did not run: targets are evaluated without.")
 
 
-def test_the_mean_of_all_regimes_has_targets_of_its_own() -> None:
+def test_the_mean_of_all_regimes_has_targets_of_its_own():
     """Of the regimes whose scores err; with one of them nothing is told of a mean."""
     published, strong = (each for each in target_results(result()) if each.regime == ALL)
 
@@ -94,7 +94,7 @@ def test_the_mean_of_all_regimes_has_targets_of_its_own() -> None:
     assert ALL not in {each.regime for each in target_results(Leaderboard(of_one, []))}
 
 
-def test_a_mean_without_one_of_its_ratios_is_unknown() -> None:
+def test_a_mean_without_one_of_its_ratios_is_unknown():
     gone = traffic_result("steps")
     rows = {name: row for name, row in gone.rows.items() if name != "lightgbm"}
     found = [traffic_result("mixed"), replace(gone, rows=rows)]
@@ -104,13 +104,13 @@ def test_a_mean_without_one_of_its_ratios_is_unknown() -> None:
     assert (published.met, strong.met) == (True, None)
 
 
-def test_a_log_has_no_targets() -> None:
+def test_a_log_has_no_targets():
     log = traffic_result("mixed", truth_known=False)
 
     assert target_results(Leaderboard([log], [])) == []
 
 
-def test_means_leave_out_scores_that_are_the_truth() -> None:
+def test_means_leave_out_scores_that_are_the_truth():
     """A ratio to what hardly moves them would carry the mean."""
     means = geometric_means(result(), EXCESS)
 

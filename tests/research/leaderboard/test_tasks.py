@@ -70,7 +70,7 @@ class Serving:
         return lambda rows, scores: np.full(len(scores), self.value)
 
 
-def test_a_process_that_dies_is_an_error_of_one_sentence() -> None:
+def test_a_process_that_dies_is_an_error_of_one_sentence():
     """And not a wait without end."""
     with pytest.raises(CommandError, match="mixed, seed 0: its process ended with 7") as raised:
         run_tasks([Dying(), Dying()], 2, shown=False)
@@ -79,7 +79,7 @@ def test_a_process_that_dies_is_an_error_of_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("when", ["fitting", "serving"])
-def test_a_method_that_fails_is_absent_with_the_reason(when: str) -> None:
+def test_a_method_that_fails_is_absent_with_the_reason(when):
     platform = Platform(campaigns=2, impressions_per_hour=200, ctr=0.1, seed=1)
     failing = Failing(when, ValueError("no\nluck"))
     timed = [TimedMethod(failing), TimedMethod(METHODS["identity"]())]
@@ -91,7 +91,7 @@ def test_a_method_that_fails_is_absent_with_the_reason(when: str) -> None:
     assert len(failing.refits) == 1
 
 
-def test_what_a_method_says_of_its_absence_is_kept() -> None:
+def test_what_a_method_says_of_its_absence_is_kept():
     timed = TimedMethod(Failing("fitting", MethodUnavailable("no environment")))
 
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_what_a_method_says_of_its_absence_is_kept() -> None:
 
 
 @pytest.mark.parametrize("served", [-0.1, 1.5, float("nan")])
-def test_what_is_no_probability_is_a_failure(served: float) -> None:
+def test_what_is_no_probability_is_a_failure(served):
     timed = TimedMethod(Serving(served))
 
     timed.refit(EMPTY, ("a",))(np.zeros(1, np.int64), np.array([0.25]))
@@ -121,7 +121,7 @@ class Busy:
         return lambda rows, scores: scores
 
 
-def test_the_cpu_of_refits_is_ours_and_that_of_a_child_at_work() -> None:
+def test_the_cpu_of_refits_is_ours_and_that_of_a_child_at_work():
     """A tenth of a second each, by the child's own clock."""
     code = (
         "import sys, time\nfor line in sys.stdin:\n"
@@ -148,7 +148,7 @@ def test_the_cpu_of_refits_is_ours_and_that_of_a_child_at_work() -> None:
     assert timed.seconds >= 0.08
 
 
-def test_a_log_sets_the_window_of_those_that_fit_campaign_by_campaign() -> None:
+def test_a_log_sets_the_window_of_those_that_fit_campaign_by_campaign():
     """The others keep windows of their own."""
     window = WindowOptions(6, 200)
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import orjson
 import pytest
@@ -12,7 +11,6 @@ from research.reproduction import Experiment, Reproduction, registry
 from research.reproduction.experiment import Progress, arithmetic, banded, bounded, printed
 from research.reproduction.registry import EXPERIMENTS
 from research.reproduction.tables import Finished, Size, counts_of, duration, run_each
-from tests.command_line.conftest import Sirocco
 
 EXACT = ("csauc", "auc_anomalies", "calibration_tables", "printed_coherence")
 
@@ -31,12 +29,12 @@ WRONG = Experiment("wrong", "Wrong!", "an experiment that differs", 0.1, run_of_
 
 
 @pytest.fixture
-def with_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def with_wrong(monkeypatch) -> None:
     experiments = {name: EXPERIMENTS[name] for name in ("csauc", "calibration_tables")}
     monkeypatch.setattr(registry, "EXPERIMENTS", {**experiments, "wrong": WRONG})
 
 
-def test_without_a_name_the_experiments_are_listed(called: Sirocco) -> None:
+def test_without_a_name_the_experiments_are_listed(called):
     """Each with what it repeats and how long it takes; nothing is run."""
     run = called("reproduce")
 
@@ -47,13 +45,13 @@ def test_without_a_name_the_experiments_are_listed(called: Sirocco) -> None:
     assert "sirocco reproduce --all" in run.stderr
 
 
-def test_the_help_has_examples(called: Sirocco) -> None:
+def test_the_help_has_examples(called):
     run = called("reproduce", "--help")
 
     assert "sirocco reproduce csauc" in run.stdout.partition("Examples")[2]
 
 
-def test_paper_and_ours_stand_side_by_side(called: Sirocco) -> None:
+def test_paper_and_ours_stand_side_by_side(called):
     """With tolerance and verdict; errata and a count below."""
     run = called("reproduce", "csauc")
 
@@ -64,13 +62,13 @@ def test_paper_and_ours_stand_side_by_side(called: Sirocco) -> None:
     assert re.search(r"csauc: 31 x agrees  2 x paper errs", run.stdout)
 
 
-def test_several_names_are_run_in_their_order_and_once(called: Sirocco) -> None:
+def test_several_names_are_run_in_their_order_and_once(called):
     run = called("reproduce", "calibration_tables", "csauc", "calibration_tables", "--json")
 
     assert list(orjson.loads(run.stdout)["rows"]) == ["calibration_tables", "csauc"]
 
 
-def test_json_has_counts_and_every_check(called: Sirocco) -> None:
+def test_json_has_counts_and_every_check(called):
     run = called("reproduce", *EXACT, "--json", "--quick", "--seed", 3)
 
     content = orjson.loads(run.stdout)
@@ -106,7 +104,7 @@ def test_json_has_counts_and_every_check(called: Sirocco) -> None:
     }
 
 
-def test_checks_without_our_code_are_marked_and_counted_apart(called: Sirocco) -> None:
+def test_checks_without_our_code_are_marked_and_counted_apart(called):
     run = called("reproduce", "auc_anomalies")
 
     assert re.search(r"total of search +34 +34 .*agrees \(arithmetic\)", run.stdout)
@@ -114,7 +112,7 @@ def test_checks_without_our_code_are_marked_and_counted_apart(called: Sirocco) -
     assert re.search(r"\d+ x agrees by arithmetic", run.stdout)
 
 
-def test_a_difference_by_arithmetic_is_a_difference() -> None:
+def test_a_difference_by_arithmetic_is_a_difference():
     found = run_of_wrong(quick=True, seed=0, progress=lambda share: None)
     apart = replace(found, checks=[*arithmetic(found.checks)])
 
@@ -124,7 +122,7 @@ def test_a_difference_by_arithmetic_is_a_difference() -> None:
 
 
 @pytest.mark.slow
-def test_every_quick_run_is_json(called: Sirocco) -> None:
+def test_every_quick_run_is_json(called):
     run = called("reproduce", "--all", "--quick", "--json")
 
     assert run.returncode == 0, run.stderr
@@ -133,7 +131,7 @@ def test_every_quick_run_is_json(called: Sirocco) -> None:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_a_difference_is_exit_code_1(called: Sirocco) -> None:
+def test_a_difference_is_exit_code_1(called) -> None:
     run = called("reproduce", "wrong", "csauc")
 
     assert run.returncode == 1
@@ -143,7 +141,7 @@ def test_a_difference_is_exit_code_1(called: Sirocco) -> None:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_what_is_infinite_or_undefined_is_null(called: Sirocco) -> None:
+def test_what_is_infinite_or_undefined_is_null(called) -> None:
     run = called("reproduce", "wrong", "--json")
 
     assert run.returncode == 1
@@ -153,7 +151,7 @@ def test_what_is_infinite_or_undefined_is_null(called: Sirocco) -> None:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_all_runs_everything_and_writes_the_page(tmp_path: Path, called: Sirocco) -> None:
+def test_all_runs_everything_and_writes_the_page(tmp_path, called) -> None:
     run = called("reproduce", "--all", "--quick", "--seed", 2, "--write", "reproduction.md")
 
     assert run.returncode == 1
@@ -172,7 +170,7 @@ def test_all_runs_everything_and_writes_the_page(tmp_path: Path, called: Sirocco
     assert "| order | - | ∞ | > 1.000 | agrees |" in page
 
 
-def test_a_page_reads_well(tmp_path: Path, called: Sirocco) -> None:
+def test_a_page_reads_well(tmp_path, called):
     """Lines of at most 100 characters but for tables, errata up front, every link leads on."""
     called("reproduce", *EXACT, "--write", "page.md")
 
@@ -193,7 +191,7 @@ def _anchor(title: str) -> str:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_a_page_without_errata_says_so(tmp_path: Path, called: Sirocco) -> None:
+def test_a_page_without_errata_says_so(tmp_path, called) -> None:
     called("reproduce", "wrong", "--write", "page.md")
 
     assert "* none among these experiments" in (tmp_path / "page.md").read_text(encoding="utf-8")
@@ -210,9 +208,7 @@ def test_a_page_without_errata_says_so(tmp_path: Path, called: Sirocco) -> None:
         (("csauc", "--write", "none/page.md"), "none/page.md: there is no folder"),
     ],
 )
-def test_bad_input_is_one_sentence_before_any_work(
-    called: Sirocco, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_bad_input_is_one_sentence_before_any_work(called, arguments, expected):
     run = called("reproduce", *arguments)
 
     assert run.returncode == 2
@@ -220,14 +216,14 @@ def test_bad_input_is_one_sentence_before_any_work(
     assert run.stdout == ""
 
 
-def test_a_page_without_experiments_is_refused(called: Sirocco) -> None:
+def test_a_page_without_experiments_is_refused(called):
     run = called("reproduce", "--write", "page.md")
 
     assert run.returncode == 2
     assert "--write: give names of experiments or --all" in run.stderr
 
 
-def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path, called: Sirocco) -> None:
+def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path, called):
     (tmp_path / "page.md").mkdir()
 
     run = called("reproduce", "csauc", "--write", "page.md")
@@ -246,7 +242,7 @@ def shares(*values: float) -> Iterator[Experiment]:
     yield replace(WRONG, run=run)
 
 
-def test_the_bar_takes_any_shares(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_takes_any_shares(capsys):
     """Backwards or beyond the end it does not move."""
     runs = list(run_each(list(shares(0.1, 0.05, 0.55, 1.0, 1.2)), Size(True, 0), shown=True))
 
@@ -257,5 +253,5 @@ def test_the_bar_takes_any_shares(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.01, "1 s"), (25.0, "25 s"), (90.0, "1.5 min"), (600.0, "10 min")]
 )
-def test_durations_are_rounded(seconds: float, text: str) -> None:
+def test_durations_are_rounded(seconds, text):
     assert duration(seconds) == text

@@ -4,7 +4,6 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-import redis
 
 from app.click_log.log import ClickLog
 from app.settings import Settings
@@ -24,19 +23,19 @@ KEY = b"a key of the tests, long enough."
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(tmp_path) -> Settings:
     """Of a worker whose files are the test's own."""
     return delayed_settings(data_dir=tmp_path)
 
 
 @pytest.fixture
-def log(settings: Settings) -> ClickLog:
+def log(settings) -> ClickLog:
     """Where those settings keep the click log."""
     return ClickLog.open(settings.click_log)
 
 
 @pytest.fixture(scope="session")
-def written(tmp_path_factory: pytest.TempPathFactory, stream: ClickStream) -> Path:
+def written(tmp_path_factory, stream) -> Path:
     """A click log of the whole stream."""
     folder = tmp_path_factory.mktemp("written") / "click-log"
     log = LoggedStream(ClickLog.open(str(folder)), stream)
@@ -46,7 +45,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, stream: ClickStream) -> Pa
 
 
 @pytest.fixture
-def logged(written: Path, settings: Settings, log: ClickLog) -> ClickLog:
+def logged(written, settings, log) -> ClickLog:
     """The log of the settings, with the whole stream in it."""
     copytree(written, settings.click_log)
     return log
@@ -59,7 +58,7 @@ def stream() -> ClickStream:
 
 
 @pytest.fixture
-def lease(redis_client: redis.Redis) -> Lease:
+def lease(redis_client) -> Lease:
     """The worker's, held."""
     held = Lease(redis_client, "worker", "test", 600)
     assert held.acquire()
@@ -67,12 +66,12 @@ def lease(redis_client: redis.Redis) -> Lease:
 
 
 @pytest.fixture
-def models(redis_client: redis.Redis) -> Models:
+def models(redis_client) -> Models:
     """Those in Redis."""
     return Models(redis_client)
 
 
 @pytest.fixture
-def shelf(models: Models) -> ModelCache:
+def shelf(models) -> ModelCache:
     """Loads models without the trial in another process, which has tests of its own."""
     return ModelCache(models, lambda: KEY, trial=lambda data: None)

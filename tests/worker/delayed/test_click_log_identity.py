@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -31,7 +30,7 @@ def delayed_of(settings: Settings, client: redis.Redis) -> DelayedTargets:
 
 
 @pytest.fixture
-def open_click(append: Callable[[EventBatch], Any]) -> Callable[[str, float], None]:
+def open_click(append) -> Callable[[str, float], None]:
     """Opens a click of that moment."""
 
     def opened(click_id: str, at: float) -> None:
@@ -43,18 +42,15 @@ def open_click(append: Callable[[EventBatch], Any]) -> Callable[[str, float], No
 
 
 @pytest.fixture
-def open_clicks(redis_client: redis.Redis, open_click: Callable[[str, float], None]) -> OpenClicks:
+def open_clicks(redis_client, open_click) -> OpenClicks:
     """One of them, of midnight."""
     open_click("of midnight", MIDNIGHT)
     return OpenClicks(redis_client)
 
 
 def test_a_worker_with_another_click_log_closes_nothing_until_it_is_adopted(
-    redis_client: redis.Redis,
-    open_clicks: OpenClicks,
-    open_click: Callable[[str, float], None],
-    tmp_path: Path,
-) -> None:
+    redis_client, open_clicks, open_click, tmp_path
+):
     of_one, of_other = (delayed_settings(data_dir=tmp_path / name) for name in ("one", "other"))
     one, other = (delayed_of(each, redis_client) for each in (of_one, of_other))
     # Once, when it was the only one, and no click was due.
@@ -81,9 +77,7 @@ def test_a_worker_with_another_click_log_closes_nothing_until_it_is_adopted(
         delayed_of(of_one, redis_client).close(MIDNIGHT + 2 * HOURS)
 
 
-def test_a_log_that_was_moved_is_the_same(
-    redis_client: redis.Redis, open_clicks: OpenClicks, tmp_path: Path
-) -> None:
+def test_a_log_that_was_moved_is_the_same(redis_client, open_clicks, tmp_path):
     """Its id is a file in it, which readers of Parquet pass over."""
     before, after = (delayed_settings(data_dir=tmp_path / name) for name in ("before", "after"))
     delayed_of(before, redis_client).close(MIDNIGHT + 2 * HOURS)
@@ -96,9 +90,7 @@ def test_a_log_that_was_moved_is_the_same(
     assert pyarrow.parquet.read_table(Path(after.click_log)).num_rows == 1
 
 
-def test_what_is_no_id_is_another_log_until_it_is_adopted(
-    redis_client: redis.Redis, open_clicks: OpenClicks, settings: Settings
-) -> None:
+def test_what_is_no_id_is_another_log_until_it_is_adopted(redis_client, open_clicks, settings):
     """In Redis, or in a log whose id is empty."""
     redis_client.set("sirocco:{maps}:click_log", b"2:00000000:damaged")
     Path(settings.click_log).mkdir()
@@ -113,9 +105,7 @@ def test_what_is_no_id_is_another_log_until_it_is_adopted(
     assert open_clicks.counts()["open"] == 0
 
 
-def test_the_command_adopts_before_it_works(
-    monkeypatch: pytest.MonkeyPatch, redis_client: redis.Redis, redis_url: str, tmp_path: Path
-) -> None:
+def test_the_command_adopts_before_it_works(monkeypatch, redis_client, redis_url, tmp_path):
     settings = delayed_settings(data_dir=tmp_path)
     OpenClicks(redis_client).close_into("another")
     monkeypatch.setattr(loop.Worker, "run", lambda worker, stop: worker._delayed.close(MIDNIGHT))
