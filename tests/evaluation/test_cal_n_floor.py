@@ -51,15 +51,12 @@ def test_undefined_floor():
     """nan without samples enough, or when no draw has a positive."""
     rng = np.random.default_rng(7)
 
-    assert isnan(cal_n_floor([], 1, rng=rng))
     assert isnan(cal_n_floor([0.5], 2, rng=rng))
     assert isnan(cal_n_floor([0.0, 0.0], 2, rng=rng))
 
 
 def test_bad_draws_are_refused():
-    """At least one draw, and a weight for each probability."""
+    """At least one draw."""
     rng = np.random.default_rng(8)
     with pytest.raises(ValueError, match="draws = 0"):
         cal_n_floor([0.5], 1, rng=rng, draws=0)
-    with pytest.raises(ValueError, match="sample_weight has 2"):
-        cal_n_floor([0.5], 1, rng=rng, sample_weight=[1, 1])

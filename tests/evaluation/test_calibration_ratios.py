@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from evaluation import cal_n, copc, pcoc, prediction_error, ropr
 from evaluation.metrics.predictions import GroupSums
-from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 from tests.evaluation.tables_of_paper_001 import PE, TABLES, aggregated
 
@@ -56,20 +55,6 @@ def test_ropr_is_copc_with_clicks_weighted_by_bid(samples, data):
     value = ropr(p, y, bids, sample_weight=weights)
 
     assert value == pytest.approx(copc(p, y, sample_weight=weights * bids), nan_ok=True)
-
-
-@given(predictions(), st.data())
-def test_weights_are_repetitions_and_order_is_of_no_effect(samples, data):
-    """For all three."""
-    p, y, weights = samples
-    bids = np.array(data.draw(st.lists(BIDS, min_size=len(p), max_size=len(p))))
-    order = data.draw(st.permutations(range(len(repeated(p, y, weights)[0]))))
-    rows = [np.repeat(column, weights)[order] for column in (p, y, bids)]
-
-    for metric in (copc, prediction_error):
-        weighted = metric(p, y, sample_weight=weights)
-        assert metric(rows[0], rows[1]) == pytest.approx(weighted, nan_ok=True)
-    assert ropr(*rows) == pytest.approx(ropr(p, y, bids, sample_weight=weights), nan_ok=True)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -1,7 +1,5 @@
 """csAUC of buckets: the corrected Algorithm 1, and when it is the exact value."""
 
-from math import isnan
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -134,13 +132,6 @@ def test_more_buckets_come_closer():
             for k in (3, 1000)
         )
         assert fine < 1e-3 < coarse
-
-
-def test_nothing_is_undefined():
-    """nan, also without weight."""
-    assert isnan(bucketed_cs_auc([], [], [], cut="min_max"))
-    assert isnan(bucketed_cs_auc([0.1], [1], [1], sample_weight=[0]))
-    assert isnan(bucketed_cs_auc([0.1, 0.2], [0, 0], [1, 1]))
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 import inspect
 import re
+from functools import partial
 from math import inf, isnan, nan
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import evaluation
 from evaluation import (
@@ -42,6 +44,7 @@ from evaluation import (
     scorecard,
 )
 from research.reproduction.rate_curve import rate_slices
+from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 
 BINS = 2
@@ -207,6 +210,13 @@ STUDIES = {
 NOT_PUBLIC = {"rate_slices", "rolling_calibrated_log_loss", "rolling_calibrated_quadratic_loss"}
 """Of `research`, and the two losses of one public function: under the contract all the same."""
 WITH_OUTCOMES = sorted(set(METRICS) - {"cal_n_floor"})
+BY_PERIOD = {name for name in METRICS if name.startswith("rolling")}
+"""The contract itself finds their periods from the probabilities."""
+BY_PLACE = {"calibrated_log_loss", "calibrated_losses", "calibrated_quadratic_loss"}
+"""Their bias rows are drawn by the places of rows."""
+COUNTS = {"cal_n", "cal_n_floor", "gc_n", "grouped_cal_n", "reliability_diagram", "score_quantiles"}
+"""Their bins hold so many samples, or intervals around them: a weight is no mere proportion."""
+GROUPED = ["gc_n", "grouped_cal_n", "scorecard", "gauc", "gcs_auc"]
 REGRESSION = {"calibrated_quadratic_loss", "rolling_calibrated_quadratic_loss"}
 """Their predictions and outcomes may be any numbers."""
 
@@ -302,6 +312,41 @@ def test_no_weight_is_undefined():
         assert isnan(metric([0.2, 0.5, 0.7], [0, 1, 1], sample_weight=[0, 0, 0])), name
 
 
+@given(samples=predictions(), random=st.randoms(use_true_random=False))
+def test_row_order_is_of_no_effect(samples, random):
+    """Ties are broken by rule, never by position."""
+    order = list(range(len(samples[0])))
+    random.shuffle(order)
+    p, y, weights = (column[order] for column in samples)
+    for name in METRICS.keys() - BY_PLACE:
+        expected = METRICS[name](samples[0], samples[1], sample_weight=samples[2])
+
+        shuffled = METRICS[name](p, y, sample_weight=weights)
+        assert shuffled == pytest.approx(expected, nan_ok=True), name
+
+
+@given(samples=predictions())
+def test_weights_equal_repetition(samples):
+    """A whole-number weight is that many rows; 0 is none."""
+    p, y, weights = samples
+    for name in METRICS.keys() - BY_PLACE:
+        expected = METRICS[name](*repeated(p, y, weights))
+
+        weighted = METRICS[name](p, y, sample_weight=weights)
+        assert weighted == pytest.approx(expected, nan_ok=True), name
+
+
+@given(samples=predictions(), factor=st.sampled_from([1e-290, 1e-12, 1e-3, 0.5, 3.0, 1e290]))
+def test_weights_have_no_scale(samples, factor):
+    """Only proportions count, but where weights are counts of samples."""
+    p, y, weights = samples
+    for name in METRICS.keys() - BY_PLACE - COUNTS:
+        expected = METRICS[name](p, y, sample_weight=weights)
+
+        scaled = METRICS[name](p, y, sample_weight=weights * factor)
+        assert scaled == pytest.approx(expected, nan_ok=True), name
+
+
 @settings(max_examples=30)
 @given(samples=predictions(min_size=3))
 def test_a_sample_of_weight_0_is_none(samples):
@@ -384,6 +429,23 @@ def test_a_bad_weight_is_named(value):
         assert re.search(rule, said), name
 
 
+def test_weights_without_a_finite_sum_are_refused():
+    """Each is finite, all together are not."""
+    for name in METRICS:
+        said = refusal(name, [0.1, 0.3, 0.3, 0.9], [0, 0, 1, 1], sample_weight=[1e308] * 4)
+
+        assert "sum of sample_weight = inf" in said, name
+
+
+@pytest.mark.parametrize(
+    ("column", "rule"), [(["a"], "must be numbers"), ([[0.5]], "one dimension")]
+)
+def test_columns_are_numbers_in_a_row(column, rule):
+    """No text, no table."""
+    for name in METRICS.keys() - BY_PERIOD:
+        assert rule in refusal(name, column, [1]), name
+
+
 @pytest.mark.parametrize("outcomes", [[], [1], [0, 1, 1]], ids=len)
 def test_an_outcome_for_each_probability(outcomes):
     """Unequal lengths are an error, not broadcast."""
@@ -402,12 +464,52 @@ def test_a_weight_for_each_probability(weights):
         assert re.search(rule, said), name
 
 
-@pytest.mark.parametrize("metric", [gc_n, grouped_cal_n, scorecard])
-@pytest.mark.parametrize("campaigns", [[], ["a"], ["a"] * 3, np.zeros(3, int)], ids=len)
-def test_a_campaign_for_each_probability(metric, campaigns):
+@pytest.mark.parametrize(
+    "metric", [gc_n, grouped_cal_n, scorecard, gauc, with_equal_bids(gcs_auc)], ids=GROUPED
+)
+@pytest.mark.parametrize("groups", [[], ["a"], ["a"] * 3, np.zeros(3, int)], ids=len)
+def test_a_group_for_each_probability(metric, groups):
     """Unequal lengths are an error, not broadcast."""
-    with pytest.raises(ValueError, match=f"equal lengths: .*campaigns has {len(campaigns)}"):
-        metric([0.5, 0.5], [0, 1], campaigns)
+    with pytest.raises(ValueError, match=f"equal lengths: .*(campaigns|groups) has {len(groups)}"):
+        metric([0.5, 0.5], [0, 1], groups)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        (gauc, 0.5),
+        (with_equal_bids(gcs_auc), 0.5),
+        (partial(gc_n, n=1, min_positives=0), ((1 / 0.4 - 1) + (1 / 0.3 - 1)) / 2),
+    ],
+    ids=["gauc", "gcs_auc", "gc_n"],
+)
+@pytest.mark.parametrize(
+    "groups",
+    [
+        ["b", "a", "b", "a"],
+        np.array(["b", "a", "b", "a"]),
+        np.array([1, 0, 1, 0], np.uint64),
+        np.array([1, 0, 1, 0], np.int8),
+        np.array([4, 2, 4, 2], np.int32),
+        np.array([2**40, -5, 2**40, -5]),
+        [(1, 2), 0] * 2,
+    ],
+    ids=["list", "array", "unsigned", "short", "indices", "large", "mixed"],
+)
+def test_groups_are_any_hashable_keys(metric, expected, groups):
+    """Names, numbers, pairs: the keys only group."""
+    assert metric([0.1, 0.2, 0.3, 0.1], [0, 0, 1, 1], groups) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("kind", "count"), [(np.int8, 128), (np.uint8, 256)])
+def test_codes_may_fill_their_type(kind, count):
+    """128 groups in a byte are 128 groups, as in wider codes."""
+    codes = np.repeat(np.arange(count), 2).astype(kind)
+    p, y = np.tile([0.1, 0.2], count), np.tile([0, 1], count)
+
+    assert grouped_auc(p, y, codes).groups_kept == count
+    assert with_equal_bids(grouped_cs_auc)(p, y, codes).groups_kept == count
+    assert grouped_cal_n(p, y, codes, 1, min_positives=0).campaigns_kept == count
 
 
 @settings(max_examples=10)

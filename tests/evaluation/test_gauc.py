@@ -77,12 +77,6 @@ def test_another_weight_is_refused():
         gauc([0.1], [0], ["a"], weights="bids")
 
 
-def test_a_group_for_each_sample():
-    """Unequal lengths are an error."""
-    with pytest.raises(ValueError, match="equal lengths: probabilities has 2, groups has 1"):
-        gauc([0.1, 0.2], [0, 1], ["a"])
-
-
 def test_nothing_left_is_undefined():
     """nan, never .5."""
     result = grouped_auc([0.1, 0.2], [0, 1], ["a", "b"])
@@ -128,30 +122,6 @@ def test_fractions_count_as_parts_of_both_classes(samples, random):
     value = gauc(p, y, ["a"] * len(p), sample_weight=weights)
 
     assert value == pytest.approx(auc(p, y, sample_weight=weights), rel=1e-12, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        ["b", "a", "b", "a"],
-        np.array(["b", "a", "b", "a"]),
-        np.array([1, 0, 1, 0], np.uint64),
-        np.array([1, 0, 1, 0], np.int8),
-        np.array([2**40, -5, 2**40, -5]),
-        [(1, 2), 0] * 2,
-    ],
-    ids=["list", "array", "unsigned", "short", "large", "mixed"],
-)
-def test_groups_are_any_hashable_keys(groups):
-    """Names, numbers, pairs: the keys only group."""
-    assert gauc([0.1, 0.2, 0.3, 0.1], [0, 0, 1, 1], groups) == 0.5
-
-
-def test_as_many_groups_as_a_short_number_can_name():
-    """One more than the largest number of the column's type."""
-    groups = np.repeat(np.arange(128, dtype=np.int8), 2)
-
-    assert grouped_auc(np.tile([0.1, 0.2], 128), np.tile([0, 1], 128), groups).groups_kept == 128
 
 
 @pytest.mark.parametrize(

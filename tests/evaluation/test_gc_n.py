@@ -111,39 +111,3 @@ def test_given_weights():
         gc_n(*columns, weights={"a": -1, "b": 3, "c": 1}, **options)
     with pytest.raises(ValueError, match="must be samples, positives or a mapping"):
         gc_n(*columns, weights="bids", **options)
-
-
-@pytest.mark.parametrize(
-    "campaigns",
-    [
-        ["b", "a", "b", "a"],
-        np.array(["b", "a", "b", "a"]),
-        np.array([7, 3, 7, 3], np.uint64),
-        np.array([1, -(2**40), 1, -(2**40)]),
-        np.array([4, 2, 4, 2], np.int32),
-        [(1, 2), 0] * 2,
-    ],
-    ids=["list", "array", "unsigned", "large", "indices", "tuples"],
-)
-def test_campaigns_are_any_hashable_keys(campaigns):
-    """Names, numbers, pairs: the keys only group."""
-    value = gc_n([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], campaigns, 1, min_positives=0)
-
-    assert value == pytest.approx(((2 / 0.4 - 1) + (2 / 0.6 - 1)) / 2)
-
-
-def test_unequal_lengths_are_refused():
-    """A campaign for each probability."""
-    with pytest.raises(ValueError, match="campaigns has 1"):
-        gc_n([0.1, 0.2], [0, 1], ["a"])
-
-
-@pytest.mark.parametrize(("kind", "campaigns"), [(np.int8, 128), (np.uint8, 256)])
-def test_codes_may_fill_their_type(kind, campaigns):
-    """128 campaigns in a byte are 128 campaigns, as in wider codes."""
-    codes = np.repeat(np.arange(campaigns), 4)
-    p, y = np.full(len(codes), 0.5), np.tile([0, 1, 1, 1], campaigns)
-
-    value = gc_n(p, y, codes.astype(kind), 1, min_positives=0)
-
-    assert value == gc_n(p, y, codes, 1, min_positives=0)

@@ -114,12 +114,6 @@ def test_an_option_that_is_none_is_refused(options, message):
         gcs_auc([0.1], [1], [1], ["a"], **options)
 
 
-def test_a_group_for_each_sample():
-    """Unequal lengths are an error."""
-    with pytest.raises(ValueError, match="equal lengths: probabilities has 2, groups has 1"):
-        gcs_auc([0.1, 0.2], [0, 1], [1, 1], ["a"])
-
-
 @given(priced(), RULES)
 def test_one_group_is_cs_auc(samples, ties):
     """And so is a group beside an empty one."""
@@ -144,29 +138,3 @@ def test_ten_thousand_groups_equal_a_loop():
         rows = groups == g
         alone = cs_auc(p[rows], y[rows], bids[rows], ties="half")
         assert per_group.get(g, np.nan) == pytest.approx(alone, rel=1e-12, nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    "groups",
-    [
-        ["b", "a", "b", "a"],
-        np.array(["b", "a", "b", "a"]),
-        np.array([1, 0, 1, 0], np.uint64),
-        np.array([1, 0, 1, 0], np.int8),
-        np.array([2**40, -5, 2**40, -5]),
-        [(1, 2), 0] * 2,
-    ],
-    ids=["list", "array", "unsigned", "short", "large", "mixed"],
-)
-def test_groups_are_any_hashable_keys(groups):
-    """Names, numbers, pairs: the keys only group."""
-    assert gcs_auc([0.1, 0.2, 0.3, 0.1], [0, 0, 1, 1], [1, 1, 1, 1], groups) == 0.5
-
-
-def test_as_many_groups_as_a_short_number_can_name():
-    """One more than the largest number of the column's type."""
-    groups = np.repeat(np.arange(128, dtype=np.int8), 2)
-
-    result = grouped_cs_auc(np.tile([0.1, 0.2], 128), np.tile([0, 1], 128), np.ones(256), groups)
-
-    assert result.groups_kept == 128

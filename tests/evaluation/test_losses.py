@@ -5,15 +5,11 @@ from math import isnan, log
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.metrics import log_loss as sklearn_log_loss
 from sklearn.metrics import roc_auc_score
 
 from evaluation import auc, log_loss, pcoc
-from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
-
-METRICS = pytest.mark.parametrize("metric", [pcoc, log_loss, auc])
 
 SCORES = [0.03, 0.02, 0.01, 0.005, 0.0001]
 CLICKS = [300, 200, 100, 500, 100]
@@ -72,41 +68,6 @@ def test_pcoc_and_log_loss_of_the_tables_of_paper_001(no_clicks, prediction_erro
     assert 1 - loss / entropy == pytest.approx(rig, abs=1e-6)
 
 
-@METRICS
-@given(samples=predictions(), random=st.randoms(use_true_random=False))
-def test_row_order_is_of_no_effect(metric, samples, random):
-    """Ties are broken by rule, never by position."""
-    p, y, weights = samples
-    order = list(range(len(p)))
-    random.shuffle(order)
-
-    shuffled = metric(p[order], y[order], sample_weight=weights[order])
-
-    assert shuffled == pytest.approx(metric(p, y, sample_weight=weights), nan_ok=True)
-
-
-@METRICS
-@given(samples=predictions())
-def test_weights_equal_repetition(metric, samples):
-    """A whole-number weight is that many rows; 0 is none."""
-    p, y, weights = samples
-
-    weighted = metric(p, y, sample_weight=weights)
-
-    assert weighted == pytest.approx(metric(*repeated(p, y, weights)), nan_ok=True)
-
-
-@METRICS
-@given(samples=predictions(), factor=st.sampled_from([0.5, 3.0, 1e-3]))
-def test_weights_have_no_scale(metric, samples, factor):
-    """Only proportions count."""
-    p, y, weights = samples
-
-    scaled = metric(p, y, sample_weight=weights * factor)
-
-    assert scaled == pytest.approx(metric(p, y, sample_weight=weights), nan_ok=True)
-
-
 @given(predictions(min_size=2))
 def test_auc_equals_brute_force_and_scikit_learn(samples):
     """Pairs of a positive and a negative, ties one half."""
@@ -145,29 +106,3 @@ def test_fractional_outcomes_are_parts_of_both_classes():
 
     for metric in (pcoc, log_loss, auc):
         assert metric(*fractional, sample_weight=[4, 4]) == pytest.approx(metric(*rows))
-
-
-@METRICS
-def test_undefined_is_nan(metric):
-    """No samples, no weight; for AUC no positives."""
-    assert isnan(metric([], []))
-    assert isnan(metric([0.5], [1], sample_weight=[0]))
-    assert metric is not auc or isnan(metric([0.5, 0.2], [0, 0]))
-
-
-@METRICS
-@pytest.mark.parametrize(
-    ("p", "y", "weights", "message"),
-    [
-        ([0.5, -0.1], [0, 1], None, r"probabilities\[1\] = -0.1"),
-        ([0.5], [float("nan")], None, r"outcomes\[0\] = nan"),
-        ([0.5], [1], [float("inf")], r"sample_weight\[0\] = inf"),
-        ([0.5], [1], [1, 1], "equal lengths"),
-        (["a"], [1], None, "probabilities must be numbers"),
-        ([[0.5]], [1], None, "one dimension"),
-    ],
-)
-def test_bad_input_is_named(metric, p, y, weights, message):
-    """ValueError with field, value and rule."""
-    with pytest.raises(ValueError, match=message):
-        metric(p, y, sample_weight=weights)

@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from itertools import pairwise
-from math import isnan
 
 import numpy as np
 import pytest
@@ -96,13 +95,6 @@ def test_a_range_that_is_none_is_refused(low, high):
     """0 <= low < high <= 1."""
     with pytest.raises(ValueError, match=f"low = {low}, high = {high}: must be 0 <= low < high"):
         partial_auc([0.1, 0.2], [0, 1], low, high)
-
-
-def test_one_class_is_undefined():
-    """nan without positives, without negatives, and without samples."""
-    assert isnan(partial_auc([0.1, 0.2], [0, 0]))
-    assert isnan(partial_auc([0.1, 0.2], [1, 1]))
-    assert isnan(partial_auc([], []))
 
 
 @given(predictions(), st.randoms(use_true_random=False))

@@ -5,8 +5,6 @@ from math import isnan
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from evaluation import (
     calibrated_losses,
@@ -63,18 +61,6 @@ def test_the_whole_is_the_mean_over_judged_rows(loss):
     assert result.value == pytest.approx(np.average(result.values, weights=result.weights))
     assert result.plain == pytest.approx(np.average(result.plains, weights=result.weights))
     assert result.value < result.plain
-
-
-@given(st.randoms(use_true_random=False))
-def test_row_order_is_of_no_effect(random):
-    """Periods are sorted by key, not by place."""
-    p, y, periods = drifting(3, 20)
-    order = list(range(len(p)))
-    random.shuffle(order)
-
-    value = rolling_calibrated_log_loss(p[order], y[order], periods[order])
-
-    assert value == pytest.approx(rolling_calibrated_log_loss(p, y, periods))
 
 
 @pytest.mark.parametrize(

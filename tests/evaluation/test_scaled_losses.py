@@ -5,11 +5,9 @@ from math import isnan, log
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from evaluation import log_loss, mae, mse, nmse, rig
-from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
 from tests.evaluation.tables_of_paper_001 import MAE, NMSE, RIG, TABLES, aggregated
 
@@ -40,38 +38,6 @@ def test_counts_equal_their_impressions(metric, table):
     rates = np.array([c for _, c, _ in few]) / sizes
 
     assert metric(scores, rates, sample_weight=sizes) == pytest.approx(metric(p, y), rel=1e-9)
-
-
-@given(predictions(), st.randoms(use_true_random=False))
-def test_row_order_is_of_no_effect(samples, random):
-    """Sums only."""
-    p, y, weights = samples
-    order = list(range(len(p)))
-    random.shuffle(order)
-
-    for metric in METRICS:
-        shuffled = metric(p[order], y[order], sample_weight=weights[order])
-        assert shuffled == pytest.approx(metric(p, y, sample_weight=weights), nan_ok=True)
-
-
-@given(predictions())
-def test_weights_equal_repetition(samples):
-    """A whole-number weight is that many rows; 0 is none."""
-    p, y, weights = samples
-
-    for metric in METRICS:
-        weighted = metric(p, y, sample_weight=weights)
-        assert weighted == pytest.approx(metric(*repeated(p, y, weights)), nan_ok=True)
-
-
-@given(predictions(), st.sampled_from([1e-290, 1e-3, 3.0, 1e290]))
-def test_weights_have_no_scale(samples, factor):
-    """Only proportions count."""
-    p, y, weights = samples
-
-    for metric in METRICS:
-        scaled = metric(p, y, sample_weight=weights * factor)
-        assert scaled == pytest.approx(metric(p, y, sample_weight=weights), nan_ok=True)
 
 
 @given(predictions())
