@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +11,13 @@ import pytest
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage.batch import EventBatch
+from app.storage.bins import BinsStore
 from app.storage.event_log import EventLog
+from app.storage.lease import Lease
 from app.storage.redis.client import open_async_redis
+from app.storage.versions import Versions
+from app.worker.loop import Worker
+from app.worker.refit import Refitter, Request
 from evaluation import EventTable
 
 HOUR = 400_000
@@ -46,6 +52,45 @@ def settings() -> Settings:
         min_samples=50,
         min_positives=5,
         fold_seconds=0.01,
+    )
+
+
+@pytest.fixture
+def lease(redis_client) -> Lease:
+    """The worker's, held."""
+    held = Lease(redis_client, "worker", "test", 600)
+    assert held.acquire()
+    return held
+
+
+@pytest.fixture
+def new_worker(redis_client, settings, clock) -> Callable[..., Worker]:
+    """Makes a worker that holds the lease, of the settings with these changes."""
+
+    def start(**changes: object) -> Worker:
+        worker = Worker(settings.model_copy(update=changes), redis_client, clock, "test")
+        assert worker._lease.acquire()
+        return worker
+
+    return start
+
+
+@pytest.fixture
+def worker(new_worker) -> Worker:
+    return new_worker()
+
+
+@pytest.fixture
+def refitter(redis_client, settings) -> Refitter:
+    store = BinsStore(redis_client, settings.ttl_seconds)
+    return Refitter(settings, store, Versions(redis_client, 8))
+
+
+@pytest.fixture
+def refit_as_of(refitter, lease, clock) -> Callable[..., dict[str, Any]]:
+    """Refits as of so many hours after HOUR, all or the campaigns that are named; the report."""
+    return lambda hours, *named: refitter.run(
+        Request((HOUR + hours) * SECONDS, *named), lease.token, clock
     )
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.storage.lease import Lease
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas
@@ -14,9 +13,7 @@ def versions(redis_client):
 
 
 @pytest.fixture
-def publish(redis_client, versions):
-    lease = Lease(redis_client, "worker", "test", 600)
-    assert lease.acquire()
+def publish(lease, versions):
     packed = {"click": Atlas.empty().to_bytes()}
     return lambda as_of: versions.publish(lease.token, as_of, as_of, packed, {"targets": {}})
 

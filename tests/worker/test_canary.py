@@ -9,7 +9,6 @@ from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.blocks import NO_TERMS
 from app.storage.experiments import split_of
-from app.storage.lease import Lease
 from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
@@ -33,9 +32,7 @@ def refitter(redis_client, settings, versions):
 
 
 @pytest.fixture
-def refit(redis_client, refitter, clock):
-    lease = Lease(redis_client, "worker", "test", 600)
-    assert lease.acquire()
+def refit(refitter, lease, clock):
     return lambda hour: refitter().run(Request((HOUR + hour) * SECONDS), lease.token, clock)
 
 

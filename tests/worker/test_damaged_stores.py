@@ -25,12 +25,10 @@ AS_OF = (HOUR + 2) * SECONDS
 
 
 @pytest.fixture
-def worker(redis_client, settings, clock, append_log, outcomes):
+def worker(new_worker, clock, append_log, outcomes):
     append_log(outcomes(hours=2))
     clock.seconds = AS_OF - 60
-    started = Worker(settings, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
+    return new_worker()
 
 
 def refitted(worker, client, clock):

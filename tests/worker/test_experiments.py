@@ -6,7 +6,6 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.bins import BinsStore
-from app.storage.lease import Lease
 from app.storage.versions import Versions
 from app.worker.atlas_cache import CachedVersion, Steering
 from app.worker.experiments import Challengers
@@ -20,19 +19,12 @@ HALF = Atlas.build({"big": CalibrationMap.proportional(0.5)})
 
 
 @pytest.fixture
-def token(redis_client):
-    lease = Lease(redis_client, "worker", "test", 600)
-    assert lease.acquire()
-    return lease.token
-
-
-@pytest.fixture
 def versions(redis_client):
     return Versions(redis_client, 8)
 
 
 @pytest.fixture
-def refit(redis_client, settings, versions, token, clock, append_log, outcomes):
+def refit(redis_client, settings, versions, lease, clock, append_log, outcomes):
     """Refits as of an hour; gives the report and the version."""
     append_log(outcomes(hours=6))
     guarded = settings.model_copy(update={"guard": True})
@@ -41,7 +33,7 @@ def refit(redis_client, settings, versions, token, clock, append_log, outcomes):
     def run(hour, campaigns=None):
         target = None if campaigns is None else "click"
         request = Request((HOUR + hour) * SECONDS, target, campaigns)
-        report = refitter.run(request, token, clock)
+        report = refitter.run(request, lease.token, clock)
         return report, versions.load(report["version"])
 
     return run

@@ -47,7 +47,6 @@ def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
     refit: Callable[..., Any] = Methods.refit
 
     def noted(methods: Methods, name: str, target: str, history: History, trial: bool) -> Any:
-        assert history.fields is not None
         given.append([history.fields(hour) for hour in (HOUR, HOUR + 1)])
         return refit(methods, name, target, history, trial)
 
@@ -58,7 +57,6 @@ def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
         refitter.run(Request(float((hour + 1) * SECONDS)), lease.token, lambda: 0.0)
     (first, _), (again, second) = given
     maps = refitter.cache.take(versions.history()[1]["version"])
-    assert maps is not None
 
     assert first.fields["device"].campaigns == ("", "android", "ios")
     assert first.fields["device"].total() == bins.hour("click", HOUR).total()

@@ -13,11 +13,9 @@ from tests.worker.conftest import HOUR
 
 
 @pytest.fixture
-def worker(redis_client, settings, clock, append_log, outcomes):
+def worker(new_worker, append_log, outcomes):
     append_log(outcomes(hours=4))
-    started = Worker(settings, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
+    return new_worker()
 
 
 def refit(worker, hour):
@@ -48,10 +46,8 @@ def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
 
 
 @pytest.mark.parametrize("frozen", [["click"], ["view"], ["click", "view"]])
-def test_hours_are_refitted_once_beside_what_is_frozen(redis_client, settings, clock, frozen):
-    both = settings.model_copy(update={"targets": ("click", "view"), "delayed_targets": ()})
-    worker = Worker(both, redis_client, clock, "test")
-    assert worker._lease.acquire()
+def test_hours_are_refitted_once_beside_what_is_frozen(new_worker, redis_client, clock, frozen):
+    worker = new_worker(targets=("click", "view"), delayed_targets=())
     clock.seconds = (HOUR + 2.5) * SECONDS
     worker.step()
     FrozenTargets(redis_client).freeze(frozen, 1.0)
@@ -67,15 +63,13 @@ def test_hours_are_refitted_once_beside_what_is_frozen(redis_client, settings, c
     assert [row["as_of"] / SECONDS for row in worker._versions.history()] == [HOUR + 5, *seen]
 
 
-def test_a_target_that_is_behind_takes_the_others_back_to_no_hour(redis_client, settings, clock):
-    both = settings.model_copy(update={"targets": ("click", "view"), "delayed_targets": ()})
-    worker = Worker(both, redis_client, clock, "test")
-    assert worker._lease.acquire()
+def test_a_target_that_is_behind_takes_the_others_back_to_no_hour(new_worker, redis_client, clock):
+    worker = new_worker(targets=("click", "view"), delayed_targets=())
     clock.seconds = (HOUR + 4.5) * SECONDS
     worker.step()
     token = worker._lease.token
     worker._refitter.run(Request((HOUR + 1) * SECONDS, "click"), token, worker._now)
-    later = Worker(both, redis_client, clock, "test")
+    later = Worker(worker._settings, redis_client, clock, "test")
     later._lease = worker._lease
 
     assert later._schedule.due() == [(HOUR + 4) * SECONDS]

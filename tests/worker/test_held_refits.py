@@ -17,11 +17,8 @@ from tests.worker.conftest import HOUR
 
 
 @pytest.fixture
-def worker(redis_client, settings, clock):
-    guarded = settings.model_copy(update={"guard": True, "clock": "event", "delayed_targets": ()})
-    started = Worker(guarded, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
+def worker(new_worker):
+    return new_worker(guard=True, clock="event", delayed_targets=())
 
 
 @pytest.fixture
@@ -148,10 +145,8 @@ def test_junk_in_the_place_of_what_is_held_is_nothing(redis_client, junk):
     assert Versions(redis_client, 8).held() is None
 
 
-def test_a_held_hour_is_not_refitted_again(redis_client, settings, clock, append_log, outcomes):
-    guarded = settings.model_copy(update={"guard": True, "delayed_targets": ()})
-    worker = Worker(guarded, redis_client, clock, "test")
-    assert worker._lease.acquire()
+def test_a_held_hour_is_not_refitted_again(new_worker, redis_client, clock, append_log, outcomes):
+    worker = new_worker(guard=True, delayed_targets=())
     append_log(outcomes(hours=4))
     clock.seconds = (HOUR + 4.5) * SECONDS
     worker.step()
@@ -165,7 +160,7 @@ def test_a_held_hour_is_not_refitted_again(redis_client, settings, clock, append
     assert (first, second) == (True, False)
     assert versions.held()["as_of"] == (HOUR + 5) * SECONDS
     versions.reject()
-    later = Worker(guarded, redis_client, clock, "test")
+    later = Worker(worker._settings, redis_client, clock, "test")
     later._lease = worker._lease
     assert (later.step(), versions.held()) == (False, None)
 

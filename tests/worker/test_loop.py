@@ -28,13 +28,6 @@ from tests.worker.conftest import HOUR, Clock
 HELD = "sirocco:{maps}:lease:worker"
 
 
-@pytest.fixture
-def worker(redis_client, settings, clock):
-    started = Worker(settings, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
-
-
 def as_of_hours(redis_client):
     history = Versions(redis_client, 8).history()
     return [entry["as_of"] / SECONDS - HOUR for entry in reversed(history)]
@@ -60,9 +53,8 @@ def test_missed_hours_are_caught_up_in_order(worker, clock, redis_client):
     assert as_of_hours(redis_client) == [0, 1, 2, 3]
 
 
-def test_in_event_time_nothing_is_scheduled(redis_client, clock):
-    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
-    worker._lease.acquire()
+def test_in_event_time_nothing_is_scheduled(new_worker, redis_client):
+    worker = new_worker(clock="event")
 
     assert worker.step() is False
     assert as_of_hours(redis_client) == []
@@ -95,11 +87,10 @@ def test_a_worker_keeps_no_room_for_the_tables_of_the_next_refit(worker, clock, 
 
 
 def test_a_job_without_as_of_takes_the_newest_hour_of_events_in_event_time(
-    redis_client, clock, append_log, outcomes
+    new_worker, redis_client, clock, append_log, outcomes
 ):
     append_log(outcomes(hours=3))
-    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
-    worker._lease.acquire()
+    worker = new_worker(clock="event")
     job = Jobs(redis_client).submit("refit", {}, clock())
 
     worker.step()
@@ -129,9 +120,8 @@ def test_ids_are_packed_once_a_minute_while_their_hour_goes_on(worker, clock, re
     assert (before, within, redis_client.hget(log.packed_ids, "ids")) == (b"2000", b"2000", b"4000")
 
 
-def test_a_job_that_fails_says_why_and_the_worker_goes_on(redis_client, clock):
-    worker = Worker(Settings(clock="event", lease_seconds=600), redis_client, clock, "test")
-    worker._lease.acquire()
+def test_a_job_that_fails_says_why_and_the_worker_goes_on(new_worker, redis_client, clock):
+    worker = new_worker(clock="event")
     jobs = Jobs(redis_client)
     job = jobs.submit("refit", {}, clock())
 

@@ -6,7 +6,6 @@ import pytest
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.bins import BinsStore
 from app.storage.keys import OVERRIDES
-from app.storage.lease import Lease
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
@@ -18,13 +17,6 @@ from tests.worker.conftest import HOUR
 END = HOUR + 6
 HISTORY = 5
 SCORES = np.linspace(0.01, 0.3, 30)
-
-
-@pytest.fixture
-def token(redis_client):
-    lease = Lease(redis_client, "worker", "test", 600)
-    assert lease.acquire()
-    return lease.token
 
 
 @pytest.fixture
@@ -40,7 +32,7 @@ def log(outcomes, append_log):
 
 
 @pytest.fixture
-def published(redis_client, settings, token, clock, overrides, log):
+def published(redis_client, settings, lease, clock, overrides, log):
     """Refits with the settings changed; gives the report and the atlas of clicks."""
 
     def run(as_of=END, campaigns=None, **changes):
@@ -48,7 +40,7 @@ def published(redis_client, settings, token, clock, overrides, log):
         store, versions = BinsStore(redis_client, 3600), Versions(redis_client, 8)
         refitter = Refitter(changed, store, versions, overrides)
         target = None if campaigns is None else "click"
-        report = refitter.run(Request(as_of * SECONDS, target, campaigns), token, clock)
+        report = refitter.run(Request(as_of * SECONDS, target, campaigns), lease.token, clock)
         atlas = Atlas.from_bytes(versions.load(report["version"]).atlases["click"])
         return report["targets"]["click"], atlas
 

@@ -5,7 +5,6 @@ import redis
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.bins import BinsStore
-from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.storage.versions import Versions
@@ -35,10 +34,8 @@ def refitter(redis_client, settings) -> Refitter:
 @pytest.mark.slow
 @pytest.mark.parametrize(("moved", "due"), [(0.8, ["click"]), (0.0, [])])
 def test_a_running_hour_is_refitted_when_another_model_scores_it(
-    redis_client, refitter, clock, moved, due
+    redis_client, refitter, lease, clock, moved, due
 ):
-    lease = Lease(redis_client, "worker", "test", 600)
-    assert lease.acquire()
     tables, now = hours(moved=moved), BEGUN * SECONDS + 600.0
     load(redis_client, tables, 0, PUSH)
     assert list(refitter.due_to_push(now)) == []

@@ -10,27 +10,12 @@ from app.storage.bins import BinsStore
 from app.storage.blocks import TERMS, Terms
 from app.storage.event_columns import EventColumns
 from app.storage.integrity.damage import Damage
-from app.storage.lease import Lease
 from app.storage.statistics.breakdowns import COLUMNS, DAYS_KEPT
-from app.storage.versions import Versions
 from app.worker.monitoring import MoneyReport
-from app.worker.refit import Refitter, Request
+from app.worker.refit import Request
 from calibrators import Atlas, BinsTable
 from calibrators.bins.codecs import from_fixed
 from tests.worker.conftest import HOUR
-
-
-@pytest.fixture
-def lease(redis_client):
-    held = Lease(redis_client, "worker", "test", 600)
-    assert held.acquire()
-    return held
-
-
-@pytest.fixture
-def refitter(redis_client, settings):
-    store = BinsStore(redis_client, settings.ttl_seconds)
-    return Refitter(settings, store, Versions(redis_client, 8))
 
 
 def terms_of(log):
@@ -47,12 +32,12 @@ def paid_batch(log, terms):
     return batch
 
 
-def test_money_of_an_hour_and_of_the_window(refitter, lease, append, outcomes, clock):
+def test_money_of_an_hour_and_of_the_window(refitter, refit_as_of, append, outcomes):
     log = outcomes(hours=6)
     append(paid_batch(log, terms_of(log)))
 
-    first = refitter.run(Request((HOUR + 5) * SECONDS), lease.token, clock)
-    money = refitter.run(Request((HOUR + 6) * SECONDS), lease.token, clock)["targets"]["click"]
+    first = refit_as_of(5)
+    money = refit_as_of(6)["targets"]["click"]
     row, window = money["money"]["hour"], money["money"]["window"]
 
     chosen = log.hours == HOUR + 5
@@ -72,9 +57,7 @@ def test_money_of_an_hour_and_of_the_window(refitter, lease, append, outcomes, c
     assert [int(hour) for hour in money["money"]["hours"]] == [*range(HOUR + 2, HOUR + 6)]
 
 
-def test_copc_in_money_weighs_campaigns_by_what_an_outcome_is_worth(
-    refitter, lease, append, outcomes, clock
-):
+def test_copc_in_money_weighs_campaigns_by_what_an_outcome_is_worth(refit_as_of, append, outcomes):
     """Dear outcomes are predicted twice too often, cheap ones right."""
     log = outcomes(hours=1)
     dear = log.rows == 0
@@ -83,8 +66,8 @@ def test_copc_in_money_weighs_campaigns_by_what_an_outcome_is_worth(
     worth = np.where(dear, 100.0, 1.0) * log.outcomes
     append(paid_batch(log, [Terms(value=value) for value in worth]))
 
-    refitter.run(Request(HOUR * SECONDS), lease.token, clock)
-    row = refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)["targets"]["click"]
+    refit_as_of(0)
+    row = refit_as_of(1)["targets"]["click"]
     hour = row["money"]["hour"]
 
     names = range(len(log.campaigns))
@@ -97,10 +80,10 @@ def test_copc_in_money_weighs_campaigns_by_what_an_outcome_is_worth(
     assert hour["copc_value"] == pytest.approx(expected), "nothing was published before"
 
 
-def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, lease, append, outcomes, clock):
+def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, refit_as_of, append, outcomes):
     log = outcomes(hours=3)
     append(paid_batch(log, terms_of(log)))
-    before = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)["targets"]["click"]
+    before = refit_as_of(2)["targets"]["click"]
     old = {"hours": {hour: row[:7] for hour, row in before["money"]["hours"].items()}}
     report = MoneyReport(
         refitter.bins,
@@ -115,10 +98,12 @@ def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, lease, append,
     assert [int(hour) for hour in found["money"]["hours"]] == [HOUR + 1, HOUR + 2]
 
 
-def test_a_refit_between_hours_keeps_the_money(refitter, lease, append, outcomes, clock):
+def test_a_refit_between_hours_keeps_the_money(
+    refitter, refit_as_of, lease, append, outcomes, clock
+):
     log = outcomes(hours=2)
     append(paid_batch(log, terms_of(log)))
-    before = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+    before = refit_as_of(2)
 
     request = Request((HOUR + 2) * SECONDS + 900, between_hours=True)
     after = refitter.run(request, lease.token, clock)
@@ -127,11 +112,11 @@ def test_a_refit_between_hours_keeps_the_money(refitter, lease, append, outcomes
 
 
 def test_without_terms_there_is_no_money_and_no_day(
-    refitter, lease, append_log, outcomes, clock, redis_client
+    refit_as_of, append_log, outcomes, redis_client
 ):
     append_log(outcomes(hours=2))
 
-    report = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+    report = refit_as_of(2)
 
     assert "money" not in report["targets"]["click"]
     assert not redis_client.exists(keys.unit_days("click"))

@@ -37,13 +37,6 @@ class Listener:
         return progress
 
 
-@pytest.fixture
-def worker(redis_client, settings, clock):
-    started = Worker(settings, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
-
-
 def test_at_most_two_steps_a_second_are_told_and_the_last_before_publishing():
     listener = Listener()
     progress = listener.progress()

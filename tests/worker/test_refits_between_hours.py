@@ -12,11 +12,8 @@ MINUTE = 60
 
 
 @pytest.fixture
-def worker(redis_client, settings, clock):
-    changed = settings.model_copy(update={"refit_minutes": 15})
-    started = Worker(changed, redis_client, clock, "test")
-    assert started._lease.acquire()
-    return started
+def worker(new_worker):
+    return new_worker(refit_minutes=15)
 
 
 def refit_minutes(redis_client):
@@ -59,11 +56,9 @@ def test_of_the_moments_that_were_missed_between_hours_the_newest_is_made_up_for
 
 
 def test_a_wait_for_late_events_never_outlasts_the_pause_between_refits(
-    redis_client, settings, clock
+    new_worker, redis_client, clock
 ):
-    eager = settings.model_copy(update={"refit_minutes": 1})
-    worker = Worker(eager, redis_client, clock, "test")
-    assert worker._lease.acquire()
+    worker = new_worker(refit_minutes=1)
     for minute in (1, 2, 2.5, 3):
         at(clock, minute)
         worker.step()
@@ -139,13 +134,9 @@ def test_the_report_of_hours_that_closed_before_is_not_made_again(
     assert of_hour["hour"]["raw"]["n"] == 900
 
 
-def test_hours_of_them_do_not_drop_what_the_hours_are_judged_by(
-    redis_client, settings, clock, append_log, outcomes
-):
+def test_hours_of_them_do_not_drop_what_the_hours_are_judged_by(new_worker, redis_client, clock):
     """Six versions are kept, twelve an hour are published."""
-    few = settings.model_copy(update={"refit_minutes": 5, "versions_kept": 6})
-    worker = Worker(few, redis_client, clock, "test")
-    assert worker._lease.acquire()
+    worker = new_worker(refit_minutes=5, versions_kept=6)
     for minute in (2, *range(5, 60, 5), 62, *range(65, 120, 5), 122):
         at(clock, minute)
         worker.step()

@@ -21,19 +21,6 @@ from evaluation.estimators import fit
 from tests.worker.conftest import HOUR
 
 
-@pytest.fixture
-def lease(redis_client):
-    held = Lease(redis_client, "worker", "test", 600)
-    assert held.acquire()
-    return held
-
-
-@pytest.fixture
-def refitter(redis_client, settings):
-    store = BinsStore(redis_client, settings.ttl_seconds)
-    return Refitter(settings, store, Versions(redis_client, 8))
-
-
 def table_of(log, hours):
     chosen = np.isin(log.hours, list(hours))
     return BinsTable.from_columns(
@@ -46,13 +33,13 @@ def table_of(log, hours):
 
 
 def test_published_maps_are_those_of_the_offline_refit(
-    refitter, settings, lease, append_log, outcomes, clock
+    refitter, refit_as_of, settings, append_log, outcomes
 ):
     """The service and the science are one code, to the last bit."""
     log = outcomes(hours=6)
     append_log(log)
 
-    report = refitter.run(Request((HOUR + 6) * SECONDS), lease.token, clock)
+    report = refit_as_of(6)
 
     window = table_of(log, range(HOUR + 2, HOUR + 6))
     sufficiency = Sufficiency(settings.min_samples, settings.min_positives)
@@ -94,14 +81,14 @@ def test_published_maps_are_those_that_a_notebook_fits(
 
 
 def test_hours_are_judged_by_the_version_in_force_before_them(
-    refitter, lease, append_log, outcomes, clock
+    refitter, refit_as_of, append_log, outcomes
 ):
     """Out of sample: the second refit judges its last hour with the first refit's maps."""
     log = outcomes(hours=5)
     append_log(log)
-    first = refitter.run(Request((HOUR + 4) * SECONDS), lease.token, clock)
+    first = refit_as_of(4)
 
-    second = refitter.run(Request((HOUR + 5) * SECONDS), lease.token, clock)
+    second = refit_as_of(5)
 
     in_force = Atlas.from_bytes(refitter.versions.load(first["version"]).atlases["click"])
     expected = in_force.calibrated(table_of(log, [HOUR + 4]))
@@ -111,42 +98,40 @@ def test_hours_are_judged_by_the_version_in_force_before_them(
     assert hour["calibrated"]["pcoc"] == pytest.approx(1.0, abs=0.2)
 
 
-def test_hours_without_a_version_were_served_by_the_identity(
-    refitter, lease, append_log, outcomes, clock
-):
+def test_hours_without_a_version_were_served_by_the_identity(refit_as_of, append_log, outcomes):
     append_log(outcomes(hours=3))
 
-    report = refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+    report = refit_as_of(3)
 
     window = report["targets"]["click"]["window"]
     assert window["calibrated"]["n"] == window["raw"]["n"] == 2700
     assert window["calibrated"]["pcoc"] == pytest.approx(window["raw"]["pcoc"], rel=1e-6)
 
 
-def test_late_clicks_reach_the_judged_hour(refitter, lease, append, append_log, outcomes, clock):
+def test_late_clicks_reach_the_judged_hour(refitter, refit_as_of, append, append_log, outcomes):
     """An hour is judged once more an hour later, when its late clicks are in."""
     append_log(outcomes(hours=2))
-    refitter.run(Request((HOUR + 1) * SECONDS), lease.token, clock)
+    refit_as_of(1)
     before = refitter.bins.window("click", HOUR, HOUR + 1, calibrated=True).total().total_positives
     late = EventBatch()
     for number in range(7):
         late.add("click", HOUR, "big", 0.05, 1.0, 1.0, f"late-{number}")
     append(late)
 
-    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+    refit_as_of(2)
 
     after = refitter.bins.window("click", HOUR, HOUR + 1, calibrated=True).total().total_positives
     assert after == before + 7
 
 
 def test_a_refit_of_one_campaign_leaves_all_others_as_they_are(
-    refitter, lease, append_log, outcomes, clock
+    refitter, refit_as_of, append_log, outcomes
 ):
     append_log(outcomes(hours=3, seed=1))
-    first = refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+    first = refit_as_of(3)
     append_log(outcomes(hours=3, seed=2))
 
-    second = refitter.run(Request((HOUR + 3) * SECONDS, "click", ["big"]), lease.token, clock)
+    second = refit_as_of(3, "click", ["big"])
 
     before, after = (
         Atlas.from_bytes(refitter.versions.load(report["version"]).atlases["click"])
@@ -158,11 +143,11 @@ def test_a_refit_of_one_campaign_leaves_all_others_as_they_are(
 
 
 def test_a_moment_inside_an_hour_fits_on_what_the_hour_has_so_far(
-    refitter, lease, append_log, outcomes, clock
+    refit_as_of, append_log, outcomes
 ):
     append_log(outcomes(hours=1))
 
-    report = refitter.run(Request(HOUR * SECONDS + 1800), lease.token, clock)
+    report = refit_as_of(0.5)
 
     assert report["targets"]["click"]["fitted"] >= 1
     assert report["targets"]["click"]["window"]["raw"]["n"] == 0
@@ -180,31 +165,29 @@ def test_without_the_lease_nothing_is_published(refitter, lease, append_log, out
     assert refitter.versions.current() is None
 
 
-def test_without_events_the_identity_is_published(refitter, lease, clock):
-    report = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+def test_without_events_the_identity_is_published(refitter, refit_as_of):
+    report = refit_as_of(2)
 
     atlas = Atlas.from_bytes(refitter.versions.load(report["version"]).atlases["click"])
     assert (len(atlas), atlas.level("big")) == (0, "identity")
 
 
-def test_a_refit_of_one_campaign_does_not_stand_for_the_hour(
-    refitter, lease, append_log, outcomes, clock
-):
+def test_a_refit_of_one_campaign_does_not_stand_for_the_hour(refit_as_of, append_log, outcomes):
     append_log(outcomes(hours=3))
-    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
+    refit_as_of(2)
 
-    report = refitter.run(Request((HOUR + 3) * SECONDS, "click", ["big"]), lease.token, clock)
+    report = refit_as_of(3, "click", ["big"])
 
     assert report["targets"]["click"]["fitted_as_of"] == (HOUR + 2) * SECONDS
     assert report["as_of"] == (HOUR + 3) * SECONDS
 
 
 def test_a_damaged_version_in_force_is_replaced_by_a_whole_refit(
-    refitter, lease, append_log, outcomes, clock, redis_client, settings
+    refitter, refit_as_of, lease, append_log, outcomes, clock, redis_client, settings
 ):
     """What cannot be read cannot be carried over; the refit that was asked for still happens."""
     append_log(outcomes(hours=3))
-    damaged = refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)["version"]
+    damaged = refit_as_of(2)["version"]
     redis_client.hset(f"sirocco:{{maps}}:version:{damaged}", "click:0", b"damaged")
     fresh = Refitter(settings, refitter.bins, refitter.versions)
 
@@ -223,8 +206,8 @@ def test_an_hour_whose_version_is_gone_keeps_its_judgement(
     few = settings.model_copy(update={"versions_kept": 2})
     store = BinsStore(redis_client, settings.ttl_seconds)
     refitter = Refitter(few, store, Versions(redis_client, 2))
-    refitter.run(Request((HOUR + 2) * SECONDS), lease.token, clock)
-    refitter.run(Request((HOUR + 3) * SECONDS), lease.token, clock)
+    for hour in (HOUR + 2, HOUR + 3):
+        refitter.run(Request(hour * SECONDS), lease.token, clock)
     before = store.window("click", HOUR + 2, HOUR + 3, calibrated=True)
 
     for _ in range(3):

@@ -162,7 +162,6 @@ def refit(worker: Together, calibrator: str = "pooled") -> Fitted:
 
 
 def told(fitted: Fitted) -> tuple[Any, ...]:
-    assert fitted.trial is not None
     return fitted.atlas.to_bytes(), fitted.trial.to_bytes(), fitted.notes, fitted.set_aside
 
 

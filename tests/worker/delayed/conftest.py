@@ -7,7 +7,6 @@ import pytest
 
 from app.click_log.log import ClickLog
 from app.settings import Settings
-from app.storage.lease import Lease
 from app.storage.models import Models
 from app.worker.model_cache import ModelCache
 from evaluation.backtest.click_history import ClickStream
@@ -55,14 +54,6 @@ def logged(written, settings, log) -> ClickLog:
 def stream() -> ClickStream:
     """Five days of clicks."""
     return drawn_stream(hours=5 * 24)
-
-
-@pytest.fixture
-def lease(redis_client) -> Lease:
-    """The worker's, held."""
-    held = Lease(redis_client, "worker", "test", 600)
-    assert held.acquire()
-    return held
 
 
 @pytest.fixture
