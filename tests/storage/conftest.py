@@ -1,10 +1,10 @@
 """What the storage tests share."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from itertools import repeat
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -13,11 +13,13 @@ from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.event_log import Appended, EventLog
 from app.storage.keys import shard_of
+from app.storage.lease import Lease, LeaseToken
 from app.storage.redis.client import open_async_redis
-from app.storage.redis.server import redis_in_wheel, redis_on_path
+from app.storage.redis.server import EmbeddedRedis, redis_in_wheel, redis_on_path
 
 TTL_SECONDS = 3600
 HOUR = 500_000
+Work = Callable[[EventLog], Coroutine[Any, Any, Any]]
 
 BINARIES = {"wheel": redis_in_wheel, "path": redis_on_path}
 INSTALL = {
@@ -33,6 +35,13 @@ def redis_binary(request) -> Path:
     if binary is None:
         pytest.skip(f"no redis-server from: {request.param}; {INSTALL[request.param]}")
     return binary
+
+
+@pytest.fixture
+def own_server(redis_binary, tmp_path) -> Iterator[EmbeddedRedis]:
+    """A server of the test's own, to be frozen and killed."""
+    with EmbeddedRedis(tmp_path, redis_binary) as running:
+        yield running
 
 
 @pytest.fixture
@@ -69,6 +78,28 @@ def append(redis_url) -> Iterator[Append]:
 def store(redis_client) -> BinsStore:
     """The bins of an empty server."""
     return BinsStore(redis_client, TTL_SECONDS)
+
+
+@pytest.fixture
+def token(redis_client) -> LeaseToken:
+    """Of a lease that is held: who has it may publish."""
+    lease = Lease(redis_client, "refit", "a", ttl=60.0)
+    assert lease.acquire()
+    return lease.token
+
+
+@pytest.fixture
+def in_one_log(redis_url) -> Callable[[Work], Any]:
+    """Runs what is to be done with an event log, as in one process of the API; gives its result."""
+
+    def run(work: Work) -> Any:
+        async def opened() -> Any:
+            async with open_async_redis(redis_url) as client:
+                return await work(EventLog(client, TTL_SECONDS))
+
+        return asyncio.run(opened())
+
+    return run
 
 
 @pytest.fixture

@@ -57,19 +57,15 @@ def test_an_id_that_repeats_within_the_request_counts_once():
     assert (len(batch), batch.repeats, rows_of(batch)) == (3, 2, 1)
 
 
-def test_an_impression_and_its_click_may_share_an_id():
+@pytest.mark.parametrize(
+    ("target", "hour", "outcome"),
+    [("view", HOUR, (1.0, 0.0)), ("click", HOUR + 1, (1.0, 0.0)), ("click", HOUR, (0.0, 1.0))],
+    ids=["target", "hour", "click of the impression"],
+)
+def test_an_id_counts_once_per_target_hour_and_kind(target, hour, outcome):
     batch = EventBatch()
     batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
-    batch.add("click", HOUR, "a", 0.1, 0.0, 1.0, "e1")
-
-    assert (batch.repeats, rows_of(batch)) == (0, 2)
-
-
-@pytest.mark.parametrize("other", [("view", HOUR), ("click", HOUR + 1)], ids=["target", "hour"])
-def test_an_id_counts_once_per_target_and_hour(other):
-    batch = EventBatch()
-    batch.add("click", HOUR, "a", 0.1, 1.0, 0.0, "e1")
-    batch.add(*other, "a", 0.1, 1.0, 0.0, "e1")
+    batch.add(target, hour, "a", 0.1, *outcome, "e1")
 
     assert (batch.repeats, rows_of(batch)) == (0, 2)
 

@@ -134,11 +134,6 @@ def test_bins_under_another_key_are_damaged(calibrated, append, store, redis_cli
     assert [found["hour"] for found in store.damage.emptied()] == [HOUR + 1]
 
 
-def test_judged_bins_are_read_as_they_were_written(store):
-    store.write_calibrated("click", HOUR, by_shard(table()))
-    assert store.window("click", HOUR, HOUR + 1, calibrated=True) == table()
-
-
 def test_a_judged_window_is_the_sum_of_its_hours(store):
     for seed in range(3):
         store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))

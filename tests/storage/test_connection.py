@@ -29,13 +29,6 @@ ONE_BY_ONE = 40 * TIMEOUT
 """Far more than one timeout on a busy machine, far less than redis-py's own retries take."""
 
 
-@pytest.fixture
-def server(redis_binary, tmp_path) -> Iterator[EmbeddedRedis]:
-    """A server of the test's own, to be frozen."""
-    with EmbeddedRedis(tmp_path, redis_binary) as running:
-        yield running
-
-
 @contextmanager
 def frozen(server: EmbeddedRedis) -> Iterator[None]:
     """The server lives but does not answer."""
@@ -47,8 +40,8 @@ def frozen(server: EmbeddedRedis) -> Iterator[None]:
         os.kill(server.process_id, signal.SIGCONT)
 
 
-def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(server):
-    with open_redis(server.url, TIMEOUT) as client:
+def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(own_server):
+    with open_redis(own_server.url, TIMEOUT) as client:
         versions = Versions(client, kept=1)
 
         def fails_in_time() -> bool:
@@ -64,7 +57,7 @@ def test_a_frozen_server_fails_a_call_within_the_timeout_not_after_retries(serve
             return False
 
         eventually(answers)
-        with frozen(server):
+        with frozen(own_server):
             eventually(fails_in_time)
 
         # Once it answers again, so does the same client.
@@ -78,15 +71,15 @@ async def stored(log: EventLog, *request: Any) -> Appended:
             return await log.append(*request)
 
 
-def test_a_frozen_server_fails_every_request_within_the_timeout(server, impressions):
+def test_a_frozen_server_fails_every_request_within_the_timeout(own_server, impressions):
     """Also those that wait for a connection: not one timeout for each that is ahead of them."""
     count = 40 * INGEST_CONNECTIONS
 
     async def append_many() -> list[object]:
-        async with open_async_redis(server.url, TIMEOUT) as client:
+        async with open_async_redis(own_server.url, TIMEOUT) as client:
             log = EventLog(client, TTL_SECONDS)
             await stored(log, impressions(1))
-            with frozen(server):
+            with frozen(own_server):
                 requests = [log.append(impressions(1)) for _ in range(count)]
                 async with asyncio.timeout(ONE_BY_ONE):
                     return await asyncio.gather(*requests, return_exceptions=True)
@@ -96,21 +89,21 @@ def test_a_frozen_server_fails_every_request_within_the_timeout(server, impressi
     assert [type(result) for result in results] == [StorageUnavailable] * count
 
 
-def test_a_request_that_timed_out_is_stored_once_when_it_is_sent_again(server, impressions):
+def test_a_request_that_timed_out_is_stored_once_when_it_is_sent_again(own_server, impressions):
     """Its outcome is unknown: the server may run what it had received when it thaws."""
 
     async def append_again() -> Appended:
-        async with open_async_redis(server.url, TIMEOUT) as client:
+        async with open_async_redis(own_server.url, TIMEOUT) as client:
             log = EventLog(client, TTL_SECONDS)
             await stored(log, impressions(1), "first", "print")
-            with frozen(server), pytest.raises(StorageUnavailable):
+            with frozen(own_server), pytest.raises(StorageUnavailable):
                 await log.append(impressions(50), "key", "print")
             return await stored(log, impressions(50), "key", "print")
 
     answer = asyncio.run(append_again())
 
     assert answer in (Appended(50, 0), Appended(0, 50))
-    with open_redis(server.url) as client:
+    with open_redis(own_server.url) as client:
         assert BinsStore(client, TTL_SECONDS).fold() == 51
 
 

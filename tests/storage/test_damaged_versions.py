@@ -8,7 +8,6 @@ import pytest
 
 from app.storage.errors import CorruptVersion
 from app.storage.keys import version as key_of
-from app.storage.lease import Lease
 from app.storage.versions import Versions
 
 FIELDS = ("manifest", "report", "click:0", "click:1", "view:0")
@@ -20,12 +19,10 @@ def versions(redis_client) -> Versions:
 
 
 @pytest.fixture
-def version(versions, redis_client) -> str:
+def version(versions, token) -> str:
     """A version of several chunks in force."""
-    lease = Lease(redis_client, "refit", "a", ttl=60.0)
-    lease.acquire()
     atlases = {"click": bytes(range(40)), "view": b"view"}
-    return versions.publish(lease.token, 1.0, 2.0, atlases, {"fitted": 3})
+    return versions.publish(token, 1.0, 2.0, atlases, {"fitted": 3})
 
 
 def test_a_version_has_the_fields_that_these_tests_damage(version, redis_client):
@@ -70,12 +67,10 @@ def test_a_manifest_of_a_newer_schema_is_refused(version, versions, redis_client
 
 
 def test_history_leaves_out_and_logs_what_is_damaged_or_gone(
-    version, versions, redis_client, caplog
+    version, versions, token, redis_client, caplog
 ):
     """One bad version must not hide the others."""
-    lease = Lease(redis_client, "other", "a", ttl=60.0)
-    lease.acquire()
-    gone, good = (versions.publish(lease.token, 3.0, 4.0, {}, {}) for _ in range(2))
+    gone, good = (versions.publish(token, 3.0, 4.0, {}, {}) for _ in range(2))
     redis_client.hset(key_of(version), "manifest", b"damaged")
     redis_client.delete(key_of(gone))
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -69,7 +69,6 @@ def owner(data_dir: Path, binary: Path) -> Iterator[tuple[subprocess.Popen[str],
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         try:
-            assert process.stdout is not None
             yield process, process.stdout.readline().split()[1]
         finally:
             process.kill()
@@ -284,3 +283,31 @@ def test_a_newer_redis_takes_over_the_files_of_an_older_one(tmp_path):
         put(server.url, "kept")
     with EmbeddedRedis(tmp_path, new) as server:
         assert get(server.url) == b"kept"
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Of the folder and all in it."""
+    found = {}
+    for path in (folder, *folder.rglob("*")):
+        # A server that rewrites its file renames another.
+        with suppress(FileNotFoundError):
+            if not path.is_socket():
+                found[path.name] = path.stat().st_mode & 0o777
+    return found
+
+
+def check_private(folder: Path) -> None:
+    """600 in 700."""
+    found = modes(folder)
+    folders = {path.name for path in (folder, *folder.rglob("*")) if path.is_dir()}
+    assert found == {name: 0o700 if name in folders else 0o600 for name in found}
+
+
+def test_the_files_of_the_embedded_redis(redis_binary, tmp_path):
+    with (
+        EmbeddedRedis(tmp_path / "data", redis_binary) as server,
+        open_redis(server.url) as client,
+    ):
+        client.set("name", "text")
+        assert client.bgrewriteaof()
+        check_private(tmp_path / "data")

@@ -90,22 +90,18 @@ def test_columns_and_single_events_with_ids_may_share_a_log(append, store):
     assert (total.total_count, total.total_positives) == (6, 1)
 
 
-@pytest.mark.parametrize("score", [-0.1, 1.5, nan])
-def test_columns_with_an_impossible_score_are_not_gathered(score):
+@pytest.mark.parametrize(
+    ("name", "score", "positive"),
+    [
+        *(("score", impossible, 0.0) for impossible in (-0.1, 1.5, nan)),
+        *(("positive", 0.5, impossible) for impossible in (-1.0, nan, 2 * LARGEST_WEIGHT)),
+    ],
+)
+def test_columns_with_an_impossible_value_are_not_gathered(name, score, positive):
     batch = EventBatch()
 
-    with pytest.raises(ValueError, match="a score must be in"):
-        batch.add_columns("click", columns_of([("a", HOUR, score, 0.0, "1")], with_ids=False))
-
-    assert (len(batch), list(batch.entries())) == (0, [])
-
-
-@pytest.mark.parametrize("positive", [-1.0, nan, 2 * LARGEST_WEIGHT])
-def test_columns_with_an_impossible_positive_are_not_gathered(positive):
-    batch = EventBatch()
-
-    with pytest.raises(ValueError, match="a positive must be in"):
-        batch.add_columns("click", columns_of([("a", HOUR, 0.5, positive, "1")], with_ids=False))
+    with pytest.raises(ValueError, match=f"a {name} must be in"):
+        batch.add_columns("click", columns_of([("a", HOUR, score, positive, "1")], with_ids=False))
 
     assert (len(batch), list(batch.entries())) == (0, [])
 

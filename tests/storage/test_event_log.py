@@ -6,9 +6,8 @@ import pytest
 
 from app.storage.batch import EventBatch
 from app.storage.errors import IdempotencyConflict
-from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended, EventLog
-from app.storage.redis.client import open_async_redis
-from tests.storage.conftest import HOUR, TTL_SECONDS
+from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended
+from tests.storage.conftest import HOUR
 from tests.storage.contents import contents
 
 
@@ -91,21 +90,6 @@ def test_an_event_id_counts_once_over_requests(append, store):
     assert append(of_one("e1")) == Appended(0, 1), "the fold must not forget the id"
 
 
-def test_an_event_id_counts_once_within_a_request(append, store):
-    batch = EventBatch()
-    for _ in range(3):
-        batch.add("click", HOUR, "a", 0.25, 1.0, 0.0, "e1")
-
-    assert append(batch) == Appended(1, 2)
-    assert store.fold() == 1
-
-
-def test_an_impression_and_its_click_may_share_an_id(append, store):
-    assert append(of_one("e1", count=1.0)) == Appended(1, 0)
-    assert append(of_one("e1", count=0.0)) == Appended(1, 0)
-    assert store.fold() == 2
-
-
 def test_of_a_request_that_is_half_known_the_other_half_is_stored(append, store):
     """With known and new ids mixed, and more of one log than a Lua stack holds."""
     batch, again = EventBatch(), EventBatch()
@@ -138,29 +122,27 @@ def test_a_server_that_forgot_the_script_is_taught_it_again(append, redis_client
     assert append(of_one()) == Appended(1, 0)
 
 
-def test_of_requests_at_once_with_the_same_ids_one_stores_each_event(redis_url, store, impressions):
+def test_of_requests_at_once_with_the_same_ids_one_stores_each_event(
+    in_one_log, store, impressions
+):
     """More requests than connections: the rest waits for its turn."""
 
-    async def race() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            return await asyncio.gather(*(log.append(impressions(50, "e")) for _ in range(48)))
+    async def race(log):
+        return await asyncio.gather(*(log.append(impressions(50, "e")) for _ in range(48)))
 
-    answers = asyncio.run(race())
+    answers = in_one_log(race)
 
     assert sum(answer.accepted for answer in answers) == 50
     assert all(answer.accepted + answer.duplicates == 50 for answer in answers)
     assert store.fold() == 50
 
 
-def test_of_requests_at_once_with_the_same_key_one_is_stored(redis_url, store, impressions):
-    async def race() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            batches = [impressions(50) for _ in range(20)]
-            return await asyncio.gather(*(log.append(batch, "key", "p") for batch in batches))
+def test_of_requests_at_once_with_the_same_key_one_is_stored(in_one_log, store, impressions):
+    async def race(log):
+        batches = [impressions(50) for _ in range(20)]
+        return await asyncio.gather(*(log.append(batch, "key", "p") for batch in batches))
 
-    answers = asyncio.run(race())
+    answers = in_one_log(race)
 
     assert sorted(answer.accepted for answer in answers) == [0] * 19 + [50]
     assert store.fold() == 50

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 import redis.asyncio
@@ -11,16 +12,8 @@ from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError, ResponseError
 
 from app.storage.redis.client import _HELD, INGEST_CONNECTIONS, HeldConnections, open_async_redis
-from app.storage.redis.server import EmbeddedRedis
 
 TIMEOUT = 0.5
-
-
-@pytest.fixture
-def server(redis_binary, tmp_path) -> Iterator[EmbeddedRedis]:
-    """A server of the test's own."""
-    with EmbeddedRedis(tmp_path, redis_binary) as running:
-        yield running
 
 
 def in_use(client: redis.asyncio.Redis) -> int:
@@ -33,85 +26,78 @@ def client_of(url: str, timeout: float = 20.0) -> redis.asyncio.Redis:
     return client
 
 
-def test_many_at_a_time_are_answered_each_and_few_stay_out(redis_url):
-    async def run() -> None:
-        async with client_of(redis_url) as client:
-            held = HeldConnections(client)
-            texts = [f"{number}" for number in range(5 * INGEST_CONNECTIONS)]
+def on_held_connections(work: Callable[..., Coroutine[Any, Any, None]]) -> Callable[[str], None]:
+    """Makes it a test with a client of an empty server and the connections that are held."""
 
-            replies = await asyncio.gather(*(held.run("ECHO", text) for text in texts))
+    def run(redis_url: str) -> None:
+        async def opened() -> None:
+            async with client_of(redis_url) as client:
+                await work(client, HeldConnections(client))
 
-            assert replies == [text.encode() for text in texts]
-            assert in_use(client) == _HELD
-            assert await client.ping()
+        asyncio.run(opened())
 
-    asyncio.run(run())
+    return run
 
 
-def test_an_error_reply_is_raised_and_the_connection_goes_on(redis_url):
-    async def run() -> None:
-        async with client_of(redis_url) as client:
-            held = HeldConnections(client)
-            number = await held.run("CLIENT", "ID")
-            with pytest.raises(ResponseError):
-                await held.run("NO-SUCH-COMMAND")
+@on_held_connections
+async def test_many_at_a_time_are_answered_each_and_few_stay_out(client, held):
+    texts = [f"{number}" for number in range(5 * INGEST_CONNECTIONS)]
 
-            assert in_use(client) == 0
-            assert await held.run("CLIENT", "ID") == number
+    replies = await asyncio.gather(*(held.run("ECHO", text) for text in texts))
 
-    asyncio.run(run())
+    assert replies == [text.encode() for text in texts]
+    assert in_use(client) == _HELD
+    assert await client.ping()
 
 
-def test_a_script_that_the_server_has_forgotten_is_sent_again(redis_url):
-    async def run() -> None:
-        async with client_of(redis_url) as client:
-            held = HeldConnections(client)
-            script = AsyncScript(client, "return {KEYS[1], ARGV[1], ARGV[2]}")
-            for _ in range(2):
-                await client.script_flush()
-                reply = await held.run_script(script, ["ключ"], [b"\x00\xff", 7])
-                assert reply == ["ключ".encode(), b"\x00\xff", b"7"]
+@on_held_connections
+async def test_an_error_reply_is_raised_and_the_connection_goes_on(client, held):
+    number = await held.run("CLIENT", "ID")
+    with pytest.raises(ResponseError):
+        await held.run("NO-SUCH-COMMAND")
 
-    asyncio.run(run())
+    assert in_use(client) == 0
+    assert await held.run("CLIENT", "ID") == number
 
 
-def test_a_connection_that_the_server_has_closed_is_opened_anew(redis_url):
-    async def run() -> None:
-        async with client_of(redis_url) as client:
-            held = HeldConnections(client)
-            number = await held.run("CLIENT", "ID")
-            await client.client_kill_filter(_id=str(number), skipme=False)
-            # Until the end of it has come here.
-            while not await held._idle[0].can_read():
-                await asyncio.sleep(0.001)
-
-            assert await held.run("CLIENT", "ID") != number
-
-    asyncio.run(run())
+@on_held_connections
+async def test_a_script_that_the_server_has_forgotten_is_sent_again(client, held):
+    script = AsyncScript(client, "return {KEYS[1], ARGV[1], ARGV[2]}")
+    for _ in range(2):
+        await client.script_flush()
+        reply = await held.run_script(script, ["ключ"], [b"\x00\xff", 7])
+        assert reply == ["ключ".encode(), b"\x00\xff", b"7"]
 
 
-def test_dropped_they_are_looked_up_anew(redis_url):
-    async def run() -> None:
-        async with client_of(redis_url) as client:
-            held = HeldConnections(client)
-            number = await held.run("CLIENT", "ID")
+@on_held_connections
+async def test_a_connection_that_the_server_has_closed_is_opened_anew(client, held):
+    number = await held.run("CLIENT", "ID")
+    await client.client_kill_filter(_id=str(number), skipme=False)
+    # Until the end of it has come here.
+    while not await held._idle[0].can_read():
+        await asyncio.sleep(0.001)
 
-            await held.drop()
-
-            assert in_use(client) == 0
-            assert await held.run("CLIENT", "ID") != number
-
-    asyncio.run(run())
+    assert await held.run("CLIENT", "ID") != number
 
 
-def test_no_reply_is_read_by_the_command_after_a_time_out(server):
+@on_held_connections
+async def test_dropped_they_are_looked_up_anew(client, held):
+    number = await held.run("CLIENT", "ID")
+
+    await held.drop()
+
+    assert in_use(client) == 0
+    assert await held.run("CLIENT", "ID") != number
+
+
+def test_no_reply_is_read_by_the_command_after_a_time_out(own_server):
     """Of one that is given up, too."""
 
     async def run() -> None:
-        assert server.process_id is not None
-        async with client_of(server.url, TIMEOUT) as client:
+        assert own_server.process_id is not None
+        async with client_of(own_server.url, TIMEOUT) as client:
             held = HeldConnections(client)
-            os.kill(server.process_id, signal.SIGSTOP)
+            os.kill(own_server.process_id, signal.SIGSTOP)
             try:
                 with pytest.raises((RedisError, TimeoutError)):
                     await held.run("ECHO", "late")
@@ -121,7 +107,7 @@ def test_no_reply_is_read_by_the_command_after_a_time_out(server):
                 with pytest.raises(asyncio.CancelledError):
                     await given_up
             finally:
-                os.kill(server.process_id, signal.SIGCONT)
+                os.kill(own_server.process_id, signal.SIGCONT)
             async with asyncio.timeout(60):
                 while True:
                     try:

@@ -173,22 +173,20 @@ def test_a_filter_is_read_once_enough_ids_have_missed_it():
     assert filters.is_due(PLACE, 1 << 14)
 
 
-def test_packed_ids_are_known_by_their_filter_and_without_it(redis_url, redis_client):
+def test_packed_ids_are_known_by_their_filter_and_without_it(in_one_log, redis_client):
     """One process sends all: with the filter, with that of older blocks, and with none."""
     packer = IdPacker(redis_client)
 
-    async def send() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            found = [await log.append(of_one_campaign(range(2000)))]
-            packer.pack()
-            found += [await log.append(of_one_campaign(range(100))) for _ in range(2)]
-            found.append(await log.append(of_one_campaign(range(1900, 4000))))
-            packer.pack()
-            found.append(await log.append(of_one_campaign(range(4100))))
-            return [*found, await log.append(of_one_campaign(range(4100)))]
+    async def send(log):
+        found = [await log.append(of_one_campaign(range(2000)))]
+        packer.pack()
+        found += [await log.append(of_one_campaign(range(100))) for _ in range(2)]
+        found.append(await log.append(of_one_campaign(range(1900, 4000))))
+        packer.pack()
+        found.append(await log.append(of_one_campaign(range(4100))))
+        return [*found, await log.append(of_one_campaign(range(4100)))]
 
-    assert asyncio.run(send()) == [
+    assert in_one_log(send) == [
         Appended(2000, 0),
         Appended(0, 100),
         Appended(0, 100),
@@ -198,21 +196,21 @@ def test_packed_ids_are_known_by_their_filter_and_without_it(redis_url, redis_cl
     ]
 
 
-def test_what_a_filter_rules_out_is_looked_for_where_the_blocks_are_others(redis_url, redis_client):
+def test_what_a_filter_rules_out_is_looked_for_where_the_blocks_are_others(
+    in_one_log, redis_client
+):
     """Hashes that no filter knows are put into the blocks, to see who looks for them."""
 
-    async def send() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            await log.append(of_one_campaign(range(2000)))
-            IdPacker(redis_client).pack()
-            await log.append(of_one_campaign(range(100)))
-            _put_into_all_blocks(redis_client, range(2000, 2200))
-            ruled_out = await log.append(of_one_campaign(range(2000, 2100)))
-            redis_client.hset(PLACE.packed_ids, "made", "another")
-            return [ruled_out, await log.append(of_one_campaign(range(2100, 2200)))]
+    async def send(log):
+        await log.append(of_one_campaign(range(2000)))
+        IdPacker(redis_client).pack()
+        await log.append(of_one_campaign(range(100)))
+        _put_into_all_blocks(redis_client, range(2000, 2200))
+        ruled_out = await log.append(of_one_campaign(range(2000, 2100)))
+        redis_client.hset(PLACE.packed_ids, "made", "another")
+        return [ruled_out, await log.append(of_one_campaign(range(2100, 2200)))]
 
-    ruled_out, looked_for = asyncio.run(send())
+    ruled_out, looked_for = in_one_log(send)
     assert ruled_out.accepted > 80
     assert looked_for == Appended(0, 100)
 
@@ -224,33 +222,29 @@ def _put_into_all_blocks(client: redis.Redis, ids: range) -> None:
         client.hset(PLACE.packed_ids, str(number), block + hashes)
 
 
-def test_a_filter_that_nobody_can_read_fails_no_request(redis_url, redis_client):
-    async def send() -> Appended:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            await log.append(of_one_campaign(range(2000)))
-            IdPacker(redis_client).pack()
-            redis_client.hset(PLACE.packed_ids, mapping={"made": "another", "bloom": ""})
-            return await log.append(of_one_campaign(range(2100)))
+def test_a_filter_that_nobody_can_read_fails_no_request(in_one_log, redis_client):
+    async def send(log):
+        await log.append(of_one_campaign(range(2000)))
+        IdPacker(redis_client).pack()
+        redis_client.hset(PLACE.packed_ids, mapping={"made": "another", "bloom": ""})
+        return await log.append(of_one_campaign(range(2100)))
 
-    assert asyncio.run(send()) == Appended(100, 2000)
+    assert in_one_log(send) == Appended(100, 2000)
 
 
-def test_a_filter_of_two_bytes_an_id_is_not_read(redis_url, redis_client):
+def test_a_filter_of_two_bytes_an_id_is_not_read(in_one_log, redis_client):
     """It was stored before there were filters of one byte, under another name."""
 
-    async def send() -> Appended:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            await log.append(of_one_campaign(range(2000)))
-            IdPacker(redis_client).pack()
-            redis_client.hset(PLACE.packed_ids, "filter", bytes(4000))
-            redis_client.hdel(PLACE.packed_ids, "bloom")
-            for _ in range(3):
-                found = await log.append(of_one_campaign(range(2000)))
-            return found
+    async def send(log):
+        await log.append(of_one_campaign(range(2000)))
+        IdPacker(redis_client).pack()
+        redis_client.hset(PLACE.packed_ids, "filter", bytes(4000))
+        redis_client.hdel(PLACE.packed_ids, "bloom")
+        for _ in range(3):
+            found = await log.append(of_one_campaign(range(2000)))
+        return found
 
-    assert asyncio.run(send()) == Appended(0, 2000)
+    assert in_one_log(send) == Appended(0, 2000)
 
 
 def test_every_hash_is_in_the_block_that_its_first_bytes_say():

@@ -35,25 +35,17 @@ def test_a_job_is_queued_taken_and_done(jobs):
     )
 
 
-def test_a_job_that_failed_says_why(jobs):
+@pytest.mark.parametrize(
+    ("error", "status"), [("no events: größe", "failed"), (None, "done")], ids=["failed", "done"]
+)
+def test_a_job_that_failed_says_why_and_one_may_be_done_without_a_result(jobs, error, status):
     job = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
+    jobs.finish(job.id, 30.0, error=error)
 
-    jobs.finish(job.id, 30.0, error="no events: größe")
-
-    failed = jobs.get(job.id)
-    assert failed is not None
-    assert (failed.status, failed.error, failed.result) == ("failed", "no events: größe", None)
-
-
-def test_a_job_may_be_done_without_a_result(jobs):
-    job = jobs.submit("retrain", REQUEST, 10.0)
-    take(jobs)
-    jobs.finish(job.id, 30.0)
-
-    done = jobs.get(job.id)
-    assert done is not None
-    assert (done.status, done.result, done.error) == ("done", None, None)
+    assert jobs.get(job.id) == Job(
+        job.id, "retrain", REQUEST, status, 10.0, 20.0, 30.0, error=error
+    )
 
 
 def test_an_unknown_job_is_none(jobs):
@@ -83,11 +75,15 @@ def test_another_kind_or_request_is_another_job(kind, request_, jobs):
     assert jobs.submit(kind, request_, 10.0).id != first.id
 
 
-def test_a_running_job_does_not_stand_for_a_new_request(jobs):
+@pytest.mark.parametrize("requeued", [False, True])
+def test_a_running_job_stands_for_no_new_request_until_it_is_queued_again(jobs, requeued):
     """It may have read its events before the request came."""
     first = jobs.submit("retrain", REQUEST, 10.0)
     take(jobs)
-    assert jobs.submit("retrain", REQUEST, 11.0).id != first.id
+    if requeued:
+        jobs.requeue_running()
+
+    assert (jobs.submit("retrain", REQUEST, 11.0).id == first.id) is requeued
 
 
 def test_the_queue_is_bounded(jobs):
@@ -111,7 +107,6 @@ def test_a_job_is_finished_once(jobs):
     assert not jobs.finish(job.id, 40.0, error="too late")
 
     done = jobs.get(job.id)
-    assert done is not None
     assert (done.status, done.finished_at, done.error) == ("done", 30.0, None)
 
 
@@ -122,7 +117,6 @@ def test_what_a_dead_worker_ran_is_queued_again_and_first(jobs):
     assert jobs.requeue_running() == 2
 
     requeued = jobs.get(ids[0])
-    assert requeued is not None
     assert (requeued.status, requeued.started_at) == ("queued", None)
     assert [take(jobs, 50.0).id for _ in range(3)] == ids
     assert jobs.requeue_running() == 3
@@ -131,14 +125,6 @@ def test_what_a_dead_worker_ran_is_queued_again_and_first(jobs):
 def test_nothing_to_requeue_is_fine(jobs):
     jobs.submit("retrain", REQUEST, 10.0)
     assert jobs.requeue_running() == 0
-
-
-def test_a_requeued_job_stands_for_equal_requests_again(jobs):
-    job = jobs.submit("retrain", REQUEST, 10.0)
-    take(jobs)
-    jobs.requeue_running()
-
-    assert jobs.submit("retrain", REQUEST, 11.0).id == job.id
 
 
 def test_a_job_that_waits_stands_for_its_request_though_an_older_equal_one_was_taken(jobs):
@@ -214,12 +200,10 @@ def test_a_job_that_runs_is_told_at_its_next_step(jobs):
     running, _ = jobs.cancel(job.id, 30.0), jobs.cancel(job.id, 31.0)
 
     assert (before, jobs.advance(job.id, "fitting click", 0.5)) == (False, True)
-    assert running is not None
     assert (running.status, running.fraction) == ("running", 0.25)
     assert running.cancel_requested_at == 30.0
     assert jobs.finish(job.id, 40.0, cancelled=True)
     ended = jobs.get(job.id)
-    assert ended is not None
     assert (ended.status, ended.finished_at, ended.progress) == ("cancelled", 40.0, None)
 
 

@@ -134,19 +134,17 @@ def test_requests_of_a_turn_are_one_script_and_each_hears_of_its_own_duplicates(
 
 
 def test_what_shares_an_id_a_large_request_and_one_with_a_key_are_stored_apart(
-    redis_url, redis_client, impressions, store
+    in_one_log, redis_client, impressions, store
 ):
     before = scripts(redis_client)
 
-    async def send() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            small = [impressions(5), impressions(5, "e"), impressions(6, "e")]
-            large = impressions(_SMALL + 1, "f")
-            keyed = log.append(impressions(3), "key", "print")
-            return await asyncio.gather(*map(log.append, small), log.append(large), keyed)
+    async def send(log):
+        small = [impressions(5), impressions(5, "e"), impressions(6, "e")]
+        large = impressions(_SMALL + 1, "f")
+        keyed = log.append(impressions(3), "key", "print")
+        return await asyncio.gather(*map(log.append, small), log.append(large), keyed)
 
-    answers = asyncio.run(send())
+    answers = in_one_log(send)
 
     assert sum(answer.accepted for answer in answers) == 5 + 6 + _SMALL + 1 + 3
     assert scripts(redis_client) == before + 4
@@ -162,18 +160,14 @@ def test_a_turn_has_a_bound(redis_url, redis_client, impressions):
     assert scripts(redis_client) == before + 3
 
 
-def test_who_gives_up_takes_nobody_along(redis_url, store):
-    async def send() -> list[Appended]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            requests = [
-                asyncio.ensure_future(log.append(batch_of([(0, "a", n)]))) for n in range(3)
-            ]
-            await asyncio.sleep(0)
-            requests[0].cancel()
-            return await asyncio.gather(*requests[1:])
+def test_who_gives_up_takes_nobody_along(in_one_log, store):
+    async def send(log):
+        requests = [asyncio.ensure_future(log.append(batch_of([(0, "a", n)]))) for n in range(3)]
+        await asyncio.sleep(0)
+        requests[0].cancel()
+        return await asyncio.gather(*requests[1:])
 
-    assert asyncio.run(send()) == [Appended(1, 0)] * 2
+    assert in_one_log(send) == [Appended(1, 0)] * 2
     assert store.fold() == 3
 
 
@@ -187,18 +181,16 @@ def test_a_store_that_is_away_fails_all_of_them(impressions):
     assert all(isinstance(answer, StorageUnavailable) for answer in asyncio.run(send()))
 
 
-def test_what_is_damaged_fails_only_who_needs_it(redis_url, redis_client, store):
+def test_what_is_damaged_fails_only_who_needs_it(in_one_log, redis_client, store):
     damaged, whole = (batch_of([(0, name, 1)]) for name in "ab")
     (entry,) = damaged.entries()
     redis_client.set(entry.log.log, "no list")
 
-    async def send() -> list[Appended | BaseException]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            requests = map(log.append, (damaged, whole))
-            return await asyncio.gather(*requests, return_exceptions=True)
+    async def send(log):
+        requests = map(log.append, (damaged, whole))
+        return await asyncio.gather(*requests, return_exceptions=True)
 
-    failed, stored = asyncio.run(send())
+    failed, stored = in_one_log(send)
 
     assert isinstance(failed, StorageUnavailable)
     assert "WRONGTYPE" in str(failed)
@@ -207,18 +199,16 @@ def test_what_is_damaged_fails_only_who_needs_it(redis_url, redis_client, store)
     assert store.fold() == 1
 
 
-def test_the_end_of_the_service_leaves_nobody_waiting(redis_url, impressions):
-    async def send() -> list[Appended | BaseException]:
-        async with open_async_redis(redis_url) as client:
-            log = EventLog(client, TTL_SECONDS)
-            requests = [asyncio.ensure_future(log.append(impressions(2))) for _ in range(2)]
-            await asyncio.sleep(0)
-            for storing in log._storing:
-                storing.cancel()
-            failed = await asyncio.gather(*requests, return_exceptions=True)
-            return [*failed, await log.append(impressions(2))]
+def test_the_end_of_the_service_leaves_nobody_waiting(in_one_log, impressions):
+    async def send(log):
+        requests = [asyncio.ensure_future(log.append(impressions(2))) for _ in range(2)]
+        await asyncio.sleep(0)
+        for storing in log._storing:
+            storing.cancel()
+        failed = await asyncio.gather(*requests, return_exceptions=True)
+        return [*failed, await log.append(impressions(2))]
 
-    *failed, later = asyncio.run(send())
+    *failed, later = in_one_log(send)
     assert all(isinstance(answer, StorageUnavailable) for answer in failed)
     assert later == Appended(2, 0)
 

@@ -6,7 +6,6 @@ import pytest
 
 from app.storage import keys as names
 from app.storage.errors import CorruptVersion, LeaseLost, StorageUnavailable, UnknownVersion
-from app.storage.lease import Lease, LeaseToken
 from app.storage.models import Models, Trained
 from app.storage.versions import STAGED_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
@@ -23,13 +22,6 @@ TRAINED = Trained(
     model=bytes(range(256)) * 3,
 )
 FIELDS = ("manifest", "contents", "model:0", "model:7")
-
-
-@pytest.fixture
-def token(redis_client) -> LeaseToken:
-    lease = Lease(redis_client, "worker", "a", ttl=60.0)
-    assert lease.acquire()
-    return lease.token
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 import redis
 
 from app.storage import keys
-from app.storage.lease import Lease
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import EmbeddedRedis
 from app.storage.versions import Notices, Versions
@@ -44,26 +43,22 @@ def eventually(condition: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
-def test_publishing_a_version_ends_the_wait(redis_client, notices):
+def test_publishing_a_version_ends_the_wait(redis_client, notices, token):
     """The wait is far longer than the test may take."""
-    lease = Lease(redis_client, "worker", "test", 60)
-    lease.acquire()
     waiting = threading.Thread(target=notices.wait, args=(LONG,), daemon=True)
     waiting.start()
 
-    Versions(redis_client, kept=1).publish(lease.token, 1.0, 2.0, {}, {})
+    Versions(redis_client, kept=1).publish(token, 1.0, 2.0, {}, {})
 
     waiting.join(PATIENCE_SECONDS)
     assert not waiting.is_alive()
 
 
-def test_the_notice_names_the_version(redis_client):
+def test_the_notice_names_the_version(redis_client, token):
     with redis_client.pubsub() as heard:  # type: ignore[no-untyped-call]
         heard.subscribe(keys.PUBLISHED)
-        lease = Lease(redis_client, "worker", "test", 60)
-        lease.acquire()
 
-        version = Versions(redis_client, kept=1).publish(lease.token, 1.0, 2.0, {}, {})
+        version = Versions(redis_client, kept=1).publish(token, 1.0, 2.0, {}, {})
 
         told = [message for _ in range(2) if (message := heard.get_message(timeout=LONG))]
     assert [message["data"] for message in told] == [1, version.encode()]
@@ -176,17 +171,15 @@ def test_a_server_that_is_away_is_no_error():
         notices.wait(SHORT)
 
 
-def test_a_publisher_who_may_not_send_notices_still_publishes(redis_client, redis_url):
+def test_a_publisher_who_may_not_send_notices_still_publishes(redis_client, redis_url, token):
     redis_client.acl_setuser(
         "mute", enabled=True, nopass=True, keys=["*"], categories=["+@all"], reset_channels=True
     )
     try:
         with redis.Redis.from_url(redis_url, username="mute", password="") as client:
-            lease = Lease(client, "worker", "test", 60)
-            lease.acquire()
             versions = Versions(client, kept=1)
 
-            version = versions.publish(lease.token, 1.0, 2.0, {}, {})
+            version = versions.publish(token, 1.0, 2.0, {}, {})
 
             assert versions.current() == version
             with pytest.raises(redis.exceptions.NoPermissionError):

@@ -74,27 +74,27 @@ def test_a_fold_that_is_refused_loses_no_event(refuse, append, store, redis_clie
     assert store.fold() == 300
 
 
-def test_a_publish_that_is_refused_leaves_the_old_version_in_force(refuse, redis_client):
-    lease = held(redis_client)
+def test_a_publish_that_is_refused_leaves_the_old_version_in_force(refuse, redis_client, token):
     versions = Versions(redis_client, kept=2)
-    old = versions.publish(lease.token, 1.0, 2.0, {"click": b"old"}, {})
+    old = versions.publish(token, 1.0, 2.0, {"click": b"old"}, {})
     refuse()
 
     with pytest.raises(StorageUnavailable):
-        versions.publish(lease.token, 2.0, 3.0, {"click": b"new"}, {})
+        versions.publish(token, 2.0, 3.0, {"click": b"new"}, {})
 
     assert versions.load(old).atlases == {"click": b"old"}
     assert versions.current() == old
 
 
-def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(refuse, redis_client, redis_url):
+def test_a_publish_that_is_refused_at_its_last_step_moves_nothing(
+    refuse, redis_client, redis_url, token
+):
     """All or nothing: the pointer, the history and what is dropped from it."""
-    lease = held(redis_client)
     interrupted = InterruptedRedis(redis_url, "publish_version", before=refuse)
-    old = Versions(redis_client, kept=1).publish(lease.token, 1.0, 2.0, {"click": b"old"}, {})
+    old = Versions(redis_client, kept=1).publish(token, 1.0, 2.0, {"click": b"old"}, {})
 
     with pytest.raises(StorageUnavailable):
-        Versions(interrupted, kept=1).publish(lease.token, 2.0, 3.0, {"click": b"new"}, {})
+        Versions(interrupted, kept=1).publish(token, 2.0, 3.0, {"click": b"new"}, {})
 
     versions = Versions(redis_client, kept=1)
     assert versions.current() == old
@@ -152,9 +152,3 @@ def test_what_was_accepted_before_memory_ended_is_there_and_no_more(
 
     assert sum(accepted) > 0
     assert store.fold() == sum(accepted)
-
-
-def held(client: redis.Redis) -> Lease:
-    lease = Lease(client, "refit", "a", ttl=60.0)
-    assert lease.acquire()
-    return lease

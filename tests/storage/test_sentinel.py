@@ -24,16 +24,13 @@ from tests.storage.several_servers import until, watched
 
 def test_addresses_of_several_hosts_are_read():
     sentinel = address_of("rediss+sentinel://me:p%40ss@a:1,b/orders/3?ssl_cert_reqs=none")
-    assert sentinel is not None
     assert sentinel.hosts == (("a", 1), ("b", 26379))
     assert (sentinel.master, sentinel.database, sentinel.tls) == ("orders", 3, True)
     assert sentinel.server_url("::1", 7) == "rediss://me:p%40ss@[::1]:7/3?ssl_cert_reqs=none"
     assert sentinel.sentinel_url("a", 1) == "rediss://a:1?ssl_cert_reqs=none"
     known = address_of("redis+sentinel://a/m?sentinel_username=s&sentinel_password=p%2Fw")
-    assert known is not None
     assert known.sentinel_url("a", 1) == "redis://s:p%2Fw@a:1"
     cluster = address_of("redis+cluster://:secret@b:2,a")
-    assert cluster is not None
     assert (cluster.hosts, cluster.server_url("a", 9)) == (
         (("b", 2), ("a", 6379)),
         "redis://:secret@a:9/0",
@@ -48,7 +45,6 @@ def test_stores_are_told_apart_without_their_passwords():
 
 def test_sentinels_are_asked_by_many_threads_at_once():
     address = address_of("redis+sentinel://a,b,c/m")
-    assert address is not None
     finder, seen = MasterFinder(address, 1.0), set()
 
     def found(number: int) -> None:

@@ -6,19 +6,12 @@ from threading import Event, Thread
 import pytest
 
 from app.storage.errors import UnknownVersion
-from app.storage.lease import Lease, LeaseToken
+from app.storage.lease import LeaseToken
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
 from tests.storage.interrupted_redis import InterruptedRedis
 
 PUBLISHED = 40
-
-
-@pytest.fixture
-def token(redis_client) -> LeaseToken:
-    lease = Lease(redis_client, "refit", "a", ttl=60.0)
-    assert lease.acquire()
-    return lease.token
 
 
 def publish(versions: Versions, token: LeaseToken, number: int) -> str:

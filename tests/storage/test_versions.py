@@ -10,20 +10,13 @@ from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.keys import CURRENT, HISTORY
 from app.storage.keys import lease as lease_key
 from app.storage.keys import version as key_of
-from app.storage.lease import Lease, LeaseToken
+from app.storage.lease import Lease
 from app.storage.versions import STAGED_SECONDS, Published, Versions
 from tests.storage.contents import contents
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 
 ATLASES = {"click": bytes(range(256)) * 3, "conversion": b"", "view": b"v" * 100}
 REPORT = {"as_of": 3600.0, "targets": {"click": {"fitted": 3, "pcoc": None}}}
-
-
-@pytest.fixture
-def token(redis_client) -> LeaseToken:
-    lease = Lease(redis_client, "refit", "a", ttl=60.0)
-    assert lease.acquire()
-    return lease.token
 
 
 @pytest.fixture
