@@ -51,7 +51,6 @@ def test_a_chart_shows_its_title_and_its_series(tmp_path):
     assert {"Refit of 24 hours, worker and Redis", "CPU s", "wall s"} <= texts(picture)
     assert picture.get("viewBox")
     style = picture.find(f"{SVG}style")
-    assert style is not None
     assert "prefers-color-scheme: dark" in (style.text or "")
 
 

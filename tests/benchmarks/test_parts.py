@@ -1,6 +1,7 @@
 """Every part of the benchmarks runs, at a tiny size, and yields its rows. No figure is judged."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -18,6 +19,7 @@ from benchmarks.__main__ import part_of
 from benchmarks.core import (
     click_log,
     delayed,
+    drift,
     evaluate,
     fields,
     fit,
@@ -27,10 +29,12 @@ from benchmarks.core import (
     metrics,
     pace,
     pccem,
+    pooled,
     refit,
 )
+from benchmarks.core.folds import WORKERS, folds
 from benchmarks.figures import Figure, middle
-from benchmarks.http import encodings, ingest, memory, page, refresh
+from benchmarks.http import connections, encodings, ingest, memory, page, refresh
 from benchmarks.http.servers import Started
 from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
@@ -357,3 +361,70 @@ def test_memory_has_a_row_for_each_kind():
 
     assert rows["id, packed"]["bytes"] < rows["id"]["bytes"] < rows["id, not packed yet"]["bytes"]
     assert rows["event"]["bytes"] > 20
+
+
+def test_each_number_of_workers_has_its_figures():
+    """It raises where an event is lost or doubled."""
+    found = folds(2_000)
+
+    assert len(found) == len(WORKERS)
+    for row in found.values():
+        assert 0.0 < row["busiest, s"] <= row["all, s"]
+
+
+def test_false_alarms_delays_and_what_is_saved_are_measured():
+    rows = drift.measure(count=8, traffic=(100,), refits=2, minutes=(60, 15))
+
+    def cell(row: str) -> float:
+        return middle(rows[row]["100 an hour"])
+
+    assert rows.popitem()[1]["above the bound"] == 0
+
+    names = list(rows)
+    assert [name.split(",")[0] for name in names[:4]] == ["false alarms per 100 campaign-days"] * 4
+    assert cell("hours until a jump x 6 is found, median") <= 2
+    late = "hour weights on, hours 3-4"
+    hourly, often = (cell(f"excess, refits every {m} min, {late}") for m in (60, 15))
+    assert often < hourly
+
+
+def test_a_client_is_measured_alone_and_beside_every_crowd():
+    crowds = {"idle": 30, "slow-heads": 20, "half-bodies": 10, "dropped": 50}
+
+    sizes = connections.Sizes(crowds, {"echo": "uvicorn-echo"}, requests=5, rounds=1)
+    rows = connections.measure(sizes)
+
+    assert list(rows) == [
+        "alone",
+        "beside 30 idle",
+        "beside 20 with a byte a second",
+        "beside 10 half bodies",
+        "beside 50 dropped a second",
+        "echo",
+    ]
+    times = {connections.CPU, connections.P50, connections.P99}
+    assert set(rows["alone"]) == times
+    assert set(rows["beside 30 idle"]) == times | {connections.MEMORY}
+    assert all(middle(cell) >= 0 for row in rows.values() for cell in row.values())
+
+
+def test_it_has_a_row_for_each_number_of_campaigns():
+    """Seconds of each method, and what each adds to the memory."""
+    rows = pooled.measure(pooled.Sizes(campaigns=(3, 5)))
+
+    assert list(rows) == ["3 campaigns", "5 campaigns"]
+    assert {"pooled, cold s", "pooled, warm s", "sir s", "beta s"} <= {*rows["3 campaigns"]}
+    figures = [middle(cell) for row in rows.values() for cell in row.values()]
+    assert all(math.isfinite(figure) for figure in figures)
+
+
+def test_two_days_of_bins_have_rows_of_their_own():
+    """Of the pooled method alone, which remembers as many hours."""
+    rows = pooled.measure(pooled.Sizes(campaigns=(), two_days=(3,)))
+
+    assert list(rows) == ["3 campaigns, 48 h"]
+    assert {*rows["3 campaigns, 48 h"]} == {
+        "pooled, cold s",
+        "pooled, warm s",
+        "pooled, cold, grown MB",
+    }

@@ -79,34 +79,27 @@ def test_bad_bytes_are_refused_by_name(data, rule):
         CalibrationMap.from_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("changes", "rule"),
-    [
-        ({"schema_version": 2}, "schema_version 2, this reads 1"),
-        ({"schema_version": None}, "schema_version None"),
-        ({"knots": None}, "knots must be numbers"),
-        ({"knots": "0, 1"}, "knots must be numbers"),
-        ({"knots": [0.0, "1"]}, "knots must be numbers"),
-        ({"knots": [0.0, 2.0]}, r"knots\[1\] = 2.0"),
-        ({"values": [[0.0, 1.0]]}, "values must have one dimension"),
-        ({"values": [0.0, [1.0]]}, "inhomogeneous"),
-        ({"values": [0.0, 10**400]}, "values must be numbers"),
-    ],
-)
-def test_bad_json_is_refused_by_name(changes, rule):
-    with pytest.raises(ValueError, match=rule):
-        CalibrationMap.from_json(CalibrationMap.identity().to_json() | changes)
+IDENTITY = CalibrationMap.identity().to_json()
 
 
 @pytest.mark.parametrize(
     ("data", "rule"),
     [
+        (IDENTITY | {"schema_version": 2}, "schema_version 2, this reads 1"),
+        (IDENTITY | {"schema_version": None}, "schema_version None"),
+        (IDENTITY | {"knots": None}, "knots must be numbers"),
+        (IDENTITY | {"knots": "0, 1"}, "knots must be numbers"),
+        (IDENTITY | {"knots": [0.0, "1"]}, "knots must be numbers"),
+        (IDENTITY | {"knots": [0.0, 2.0]}, r"knots\[1\] = 2.0"),
+        (IDENTITY | {"values": [[0.0, 1.0]]}, "values must have one dimension"),
+        (IDENTITY | {"values": [0.0, [1.0]]}, "inhomogeneous"),
+        (IDENTITY | {"values": [0.0, 10**400]}, "values must be numbers"),
         ({}, "schema_version None"),
         ({"schema_version": 1}, "needs knots and values"),
         ({"schema_version": 1, "knots": [0.0, 1.0]}, "needs values"),
     ],
 )
-def test_missing_json_fields_are_named(data, rule):
+def test_bad_json_is_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap.from_json(data)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrators import CALIBRATORS, BinsTable, CalibrationMap, SmoothedIsotonic
@@ -42,17 +42,18 @@ def one_by_one(
 
 
 @pytest.mark.slow
-@given(tables(), BIN_SIZES, st.sampled_from(["mean", "midpoint"]), PRIORS)
-def test_smoothed_isotonic_of_a_table_is_that_of_each_campaign(table, bin_size, anchor, prior):
-    calibrator = SmoothedIsotonic(bin_size, anchor=anchor)
-
-    assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
-
-
-@pytest.mark.slow
-@given(tables(), st.sampled_from(["clip", "unit", "extend"]), PRIORS)
-def test_other_tails_too(table, tails, prior):
-    calibrator = SmoothedIsotonic(2.0, tails=tails)
+@given(
+    tables(),
+    BIN_SIZES,
+    st.sampled_from(["mean", "midpoint"]),
+    st.sampled_from(["proportional", "proportional", "clip", "unit", "extend"]),
+    PRIORS,
+)
+@settings(max_examples=60)
+def test_smoothed_isotonic_of_a_table_is_that_of_each_campaign(
+    table, bin_size, anchor, tails, prior
+):
+    calibrator = SmoothedIsotonic(bin_size, anchor=anchor, tails=tails)
 
     assert_same(calibrator.begin_table(table)(prior), one_by_one(calibrator, table, prior))
 

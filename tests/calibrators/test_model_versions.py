@@ -98,8 +98,6 @@ def test_without_versions_a_refit_is_the_methods_own_to_the_last_bit(method):
     history = History(8, [{hour: _table(hour, 4_000, None, canary=False) for hour in range(8)}])
     found = refit_by_version(make_method(method), history, trial=True)
     own = make_method(method).refit(history, trial=True)
-    assert found.trial is not None
-    assert own.trial is not None
     assert found.atlas.to_bytes() == own.atlas.to_bytes()
     assert found.trial.to_bytes() == own.trial.to_bytes()
     assert found.notes == own.notes
@@ -142,9 +140,7 @@ def test_maps_of_before_a_version_are_compared_on_its_scale():
     before = Atlas.build(
         {"c03": CalibrationMap(np.array([0.0, 0.1, 1.0]), np.array([0.0, 0.2, 1.0]))}
     )
-    assert fitted.scale is not None
     compared = fitted.scale.on_scale(before, 9.0)
-    assert compared is not None
     moved = expit(np.array([0.7 * np.log(0.1 / 0.9) - 0.2]))[0]
     assert compared.at("c03", 0.1) == pytest.approx(0.2)
     assert compared.at(named("c03", "v2"), moved) == pytest.approx(0.2, rel=0.25)
@@ -155,7 +151,6 @@ def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour():
     for as_of, known in ((6, {6: 300}), (10, {})):
         held = {hour: table for hour, table in tables.items() if hour < as_of}
         scale = refit_by_version(make_method("pooled"), History(as_of, [held])).scale
-        assert scale is not None
         running = BinsTable.merge(
             (_table(as_of, 900, None, canary=False), _table(as_of, 300, "v2", canary=True))
         )

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators.bins.codecs import numbered, pack_column, pack_names, unpack_names
+from calibrators.bins.codecs import (
+    SEPARATOR,
+    even_spans,
+    numbered,
+    pack_column,
+    pack_names,
+    unpack_names,
+)
 from tests.calibrators.strategies import names
 
 
@@ -59,3 +66,22 @@ def test_bytes_that_are_not_utf_8_are_refused():
 def test_a_name_without_utf_8_form_is_refused():
     with pytest.raises(ValueError, match="utf-8"):
         pack_names(["\ud800"])
+
+
+# What sorts between a campaign and its versions may have to stay with them; those are tested in
+# test_model_versions.py.
+TEXTS = st.text(st.characters(min_codepoint=ord(SEPARATOR) + 1), max_size=3)
+
+
+@given(names=st.sets(TEXTS).map(sorted), most=st.integers(1, 5))
+def test_spans_hold_every_name_once_and_differ_by_one_at_most(names, most):
+    spans = even_spans(names, most)
+    held = [
+        [name for name in names if name >= first and (behind is None or name < behind)]
+        for first, behind in spans
+    ]
+    sizes = [len(span) for span in held]
+    assert [name for span in held for name in span] == names
+    assert max(sizes, default=0) <= most
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert len(spans) == -(-len(names) // most)

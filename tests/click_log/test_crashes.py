@@ -90,35 +90,27 @@ def test_rows_that_come_between_reading_and_replacing_stay(log, monkeypatch, wor
     assert known_delays(log) == {"a": 5.0, "b": None, "late": None, **EXPECTED}
 
 
-def test_a_reader_that_meets_a_compaction_reads_what_it_wrote(log, monkeypatch):
+@pytest.mark.parametrize(
+    ("meanwhile", "expected"),
+    [(compact, EXPECTED), (lambda log: log.expire(LATER), {})],
+    ids=["a compaction", "the expiry"],
+)
+def test_a_reader_reads_what_is_left_of_parts_that_go_meanwhile(
+    log, monkeypatch, meanwhile, expected
+):
     """Listed parts that are gone when they are opened are looked for again."""
     fill(log)
     list_days = log._store.list_days
 
-    def list_then_compact(*arguments: object) -> object:
+    def list_before(*arguments: object) -> object:
         listing = list_days(*arguments)  # type: ignore[arg-type]
         monkeypatch.undo()
-        log.compact(LATER)
+        meanwhile(log)
         return listing
 
-    monkeypatch.setattr(log._store, "list_days", list_then_compact)
+    monkeypatch.setattr(log._store, "list_days", list_before)
 
-    assert known_delays(log) == EXPECTED
-
-
-def test_a_reader_that_meets_the_expiry_reads_nothing(log, monkeypatch):
-    fill(log)
-    list_days = log._store.list_days
-
-    def list_then_expire(*arguments: object) -> object:
-        listing = list_days(*arguments)  # type: ignore[arg-type]
-        monkeypatch.undo()
-        log.expire(LATER)
-        return listing
-
-    monkeypatch.setattr(log._store, "list_days", list_then_expire)
-
-    assert known_delays(log) == {}
+    assert known_delays(log) == expected
 
 
 @pytest.mark.slow

@@ -119,6 +119,13 @@ def shelve(root: Path, data: bytes, rows: int = 1) -> None:
     path.write_bytes(data)
 
 
+def parquet(schema_version: str | None) -> bytes:
+    metadata = schema_version and {"sirocco.schema_version": schema_version}
+    sink = pa.BufferOutputStream()
+    pa.parquet.write_table(FULL.replace_schema_metadata(metadata or None), sink)
+    return bytes(sink.getvalue())
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -129,25 +136,12 @@ def shelve(root: Path, data: bytes, rows: int = 1) -> None:
         pytest.param(encode_part(FULL.append_column("score.x", [["a"]])), id="a score of text"),
         pytest.param(encode_part(FULL.append_column("feature.x", [[1]])), id="a whole number"),
         pytest.param(encode_part(pa.concat_tables([FULL, FULL])), id="more rows than named"),
+        pytest.param(parquet(None), id="of someone else"),
+        pytest.param(parquet("one"), id="of a version in words"),
     ],
 )
 def test_bytes_under_their_right_name_that_are_no_part(filled, root, data):
     shelve(root, data)
-
-    assert len(known_delays(filled)) == 3
-    assert filled.damaged() == 1
-
-
-def parquet(schema_version: str | None) -> bytes:
-    metadata = schema_version and {"sirocco.schema_version": schema_version}
-    sink = pa.BufferOutputStream()
-    pa.parquet.write_table(FULL.replace_schema_metadata(metadata or None), sink)
-    return bytes(sink.getvalue())
-
-
-@pytest.mark.parametrize("version", [None, "one"])
-def test_parquet_of_someone_else(filled, root, version):
-    shelve(root, parquet(version))
 
     assert len(known_delays(filled)) == 3
     assert filled.damaged() == 1

@@ -10,62 +10,13 @@ from sklearn.metrics import roc_auc_score
 
 from evaluation import auc, log_loss, pcoc
 from tests.evaluation.predictions_of_kind import predictions
-
-SCORES = [0.03, 0.02, 0.01, 0.005, 0.0001]
-CLICKS = [300, 200, 100, 500, 100]
-NO_CLICKS = [9_700, 9_800, 9_900, 99_500, 999_900]
+from tests.evaluation.tables_of_paper_001 import AUC, TABLES, aggregated
 
 
-def aggregated(metric, scores, clicks, no_clicks):
-    weights = np.add(clicks, no_clicks)
-    return metric(scores, clicks / weights, sample_weight=weights)
-
-
-@pytest.mark.parametrize(
-    ("scores", "clicks", "no_clicks", "expected"),
-    [
-        (SCORES, CLICKS, NO_CLICKS, 0.919324),
-        (SCORES, CLICKS, [*NO_CLICKS[:4], 9_999_000], 0.953986),
-        (SCORES, CLICKS, [97_000, 98_000, 99_000, 995_000, 9_999_000], 0.919324),
-        (
-            [*SCORES[:4], 0.00001],
-            [3000, 2000, 1000, 500, 100],
-            [97_000, 98_000, 99_000, 99_500, 9_999_900],
-            0.979690,
-        ),
-        (
-            [*SCORES[:4], 0.00001],
-            [3000, 2000, 1000, 100, 500],
-            [97_000, 98_000, 99_000, 9_999_900, 99_500],
-            0.906945,
-        ),
-    ],
-    ids=["2a", "2b", "4b", "3a", "3b"],
-)
-def test_auc_of_the_tables_of_paper_001(scores, clicks, no_clicks, expected):
+@pytest.mark.parametrize("table", TABLES)
+def test_auc_of_the_tables_of_paper_001(table):
     """Yi et al., Tables 2 to 4, from click and no-click counts."""
-    assert aggregated(auc, scores, clicks, no_clicks) == pytest.approx(expected, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("no_clicks", "prediction_error", "rig"),
-    [
-        (NO_CLICKS, 0.0, 0.250599),
-        ([*NO_CLICKS[:4], 9_999_000], 0.749925, 0.339634),
-        ([97_000, 98_000, 99_000, 995_000, 9_999_000], 8.876175, -0.460037),
-    ],
-    ids=["2a", "2b", "4b"],
-)
-def test_pcoc_and_log_loss_of_the_tables_of_paper_001(no_clicks, prediction_error, rig):
-    """PE = PCOC - 1, and RIG = 1 - log loss / entropy of the click rate."""
-    rate = sum(CLICKS) / (sum(CLICKS) + sum(no_clicks))
-    entropy = -rate * log(rate) - (1 - rate) * log(1 - rate)
-
-    ratio = aggregated(pcoc, SCORES, CLICKS, no_clicks)
-    loss = aggregated(log_loss, SCORES, CLICKS, no_clicks)
-
-    assert ratio - 1 == pytest.approx(prediction_error, abs=1e-6)
-    assert 1 - loss / entropy == pytest.approx(rig, abs=1e-6)
+    assert aggregated(auc, table) == pytest.approx(AUC[table], abs=1e-6)
 
 
 @given(predictions(min_size=2))

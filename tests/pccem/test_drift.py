@@ -1,5 +1,6 @@
 """Drift: ratios that are known are found, and probabilities follow them inside [0, 1]."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -85,34 +86,34 @@ def test_no_clicks_to_correct():
     assert corrected([], [], []).shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"p": [2.0]}, r"p\[0\] = 2.0"),
-        ({"converted": [0.0]}, "converted must be booleans, not float64"),
-        ({"seen_share": [1.5]}, r"seen_share\[0\] = 1.5"),
-        ({"rows": [2]}, r"rows\[0\] = 2: every value must be in \[0, 2\)"),
-        ({"rows": [0.0]}, "rows must be integers, not float64"),
-        ({"rows": [0, 1]}, "rows has 2"),
-    ],
-)
-def test_ratios_of_bad_columns_are_refused(bad, message):
-    good: dict[str, Any] = {"p": [0.5], "converted": [True], "seen_share": [0.5], "rows": [0]}
-    with pytest.raises(ValueError, match=message):
-        drift_ratios(**good | bad, n_campaigns=2)
+RATIOS = partial(drift_ratios, n_campaigns=2), {
+    "p": [0.5], "converted": [True], "seen_share": [0.5], "rows": [0]
+}  # fmt: skip
+CORRECTIONS = corrected, {"p": [0.5], "ratios": [1.0], "rows": [0]}
 
 
 @pytest.mark.parametrize(
-    ("bad", "message"),
+    ("of", "bad", "message"),
     [
-        ({"ratios": [0.0]}, r"ratios\[0\] = 0.0: every value must be finite and above 0"),
-        ({"ratios": [np.nan]}, r"ratios\[0\] = nan"),
-        ({"rows": [1]}, r"rows\[0\] = 1"),
-        ({"rows": [0, 0]}, "p has 1, rows has 2"),
-        ({"p": [-1.0]}, r"p\[0\] = -1.0"),
+        (RATIOS, {"p": [2.0]}, r"p\[0\] = 2.0"),
+        (RATIOS, {"converted": [0.0]}, "converted must be booleans, not float64"),
+        (RATIOS, {"seen_share": [1.5]}, r"seen_share\[0\] = 1.5"),
+        (RATIOS, {"rows": [2]}, r"rows\[0\] = 2: every value must be in \[0, 2\)"),
+        (RATIOS, {"rows": [0.0]}, "rows must be integers, not float64"),
+        (RATIOS, {"rows": [0, 1]}, "rows has 2"),
+        (
+            CORRECTIONS,
+            {"ratios": [0.0]},
+            r"ratios\[0\] = 0.0: every value must be finite and above",
+        ),
+        (CORRECTIONS, {"ratios": [np.nan]}, r"ratios\[0\] = nan"),
+        (CORRECTIONS, {"rows": [1]}, r"rows\[0\] = 1"),
+        (CORRECTIONS, {"rows": [0, 0]}, "p has 1, rows has 2"),
+        (CORRECTIONS, {"p": [-1.0]}, r"p\[0\] = -1.0"),
     ],
 )
-def test_corrections_of_bad_columns_are_refused(bad, message):
-    good: dict[str, Any] = {"p": [0.5], "ratios": [1.0], "rows": [0]}
+def test_bad_columns_are_refused(of, bad, message):
+    function, good = of
+
     with pytest.raises(ValueError, match=message):
-        corrected(**good | bad)
+        function(**good | bad)

@@ -140,7 +140,6 @@ def test_changes_of_pace_are_told_by_when_conversions_come():
 
     logs = told(slice(None))
 
-    assert logs is not None
     turned = clicked >= NOW - 6 * DAY
     assert logs[turned].mean() == pytest.approx(np.log(3.0), abs=0.15)
     assert logs[clicked < NOW - 7 * DAY].mean() == pytest.approx(0.0, abs=0.05)
@@ -160,8 +159,6 @@ def test_a_campaign_of_other_delays_that_grows_is_no_change_of_pace():
         for as_of in (None, NOW)
     )
 
-    assert alone is not None
-    assert both is not None
     assert both.shares == pytest.approx(alone.shares)
 
 
@@ -189,7 +186,6 @@ def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing():
 
     back = DelayDistribution.from_dict(delays.to_dict()).cohorts
 
-    assert back is not None
     assert back.seen.shape == cohorts.seen.shape == (0, 13)
 
 
@@ -242,8 +238,6 @@ def test_cohorts_come_back_out_of_json():
     back = DelayDistribution.from_dict(delays.to_dict())
 
     assert back.to_dict() == delays.to_dict()
-    assert back.cohorts is not None
-    assert delays.cohorts is not None
     assert back.cohorts.seen.sum() == delays.cohorts.seen.sum() > 0
 
 

@@ -135,8 +135,6 @@ def test_an_atlas_carries_its_effects(campaign):
     )
 
     for each in made:
-        assert each is not None
-        assert each.effects is not None
         assert each.effects.to_bytes() == EFFECTS.to_bytes()
     assert made[0].to_bytes() == atlas.to_bytes()
     assert made[0]([campaign], [0.2]).tolist() == bare([campaign], [0.2]).tolist()

@@ -51,7 +51,6 @@ def history_of(effects: Floats, seed: int = 1, deviation: float = 0.0) -> Histor
 
 
 def served(atlas: Atlas, campaign: str, device: str) -> float:
-    assert atlas.effects is not None
     p = np.array([atlas.at(campaign, 0.05)])
     return float(atlas.effects.applied(p, campaign, {"device": device})[0])
 
@@ -74,7 +73,6 @@ def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch):
     that was never seen."""
     monkeypatch.setattr("calibrators.fields.fit._NONE", 10.0)
     effects = Pooled(HOURS).refit(history_of(EFFECTS)).atlas.effects
-    assert effects is not None
     assert effects.tables[0]["device"].names == ("", *sorted(DEVICES))
     known = effects.variances("", {"device": DEVICES}, 3)
     assert known.max() < 0.1 * effects.variances("", {"device": "unseen"}, 1)[0]
@@ -117,7 +115,6 @@ def effects_of(log_odds: Floats) -> FieldEffects:
 @pytest.mark.parametrize(("tried", "kept"), [(EFFECTS, False), (-2 * EFFECTS, True)])
 def test_effects_that_the_newest_hour_speaks_against_are_held_back(tried, kept):
     history = history_of(EFFECTS)
-    assert history.fields is not None
     in_force, candidate = effects_of(EFFECTS), effects_of(tried)
     atlas = Atlas.empty()
     newest = history.windows(HOURS - 1, HOURS)
@@ -130,7 +127,6 @@ def test_effects_that_the_newest_hour_speaks_against_are_held_back(tried, kept):
     )
 
     expected = in_force if kept else candidate
-    assert guarded.atlas.effects is not None
     assert guarded.atlas.effects.to_bytes() == expected.to_bytes()
 
 
@@ -167,7 +163,6 @@ ALL, ALL_BUT_THE_NEWEST = np.ones(HOURS), np.append(np.ones(HOURS - 1), 0.0)
 def test_an_hour_that_does_not_count_is_as_one_that_is_not_there():
     """Even where it is the first with a value: of that nothing is known then."""
     history = history_of(EFFECTS)
-    assert history.fields is not None
     tables = {hour: history.fields(hour) for hour in range(HOURS)}
     tables[HOURS - 1] = FieldTables.from_events(
         FieldColumn(CAMPAIGNS, np.zeros(9, np.int64)),

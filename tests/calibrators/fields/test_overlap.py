@@ -47,7 +47,6 @@ def fitted(agreements: tuple[float, ...], own: float = 0.0, seed: int = 1) -> Fi
 def served(found: Fitted, values: dict[str, tuple[str, ...]]) -> Floats:
     """The logarithms of the odds ratios of values."""
     effects = found.atlas.effects
-    assert effects is not None
     p = np.full(VALUES, 0.5)
     moved = effects.applied(p, "c1", {name: list(given) for name, given in values.items()})
     return np.asarray(np.log(moved / (1 - moved)))

@@ -100,7 +100,6 @@ def test_a_push_may_make_scores_narrow_or_wide(before, now):
     earlier = Pooled().refit(History(float(NEWEST), [past]))
     fitted = Pooled().refit(history({**past, **hour}), memory=earlier.memory)
 
-    assert earlier.scale is not None
     assert earlier.scale.changed(NEWEST, hour[NEWEST])
     assert pushes_of(fitted) == (NEWEST,)
     assert served(fitted, -3.9, now) == pytest.approx(logit(truth(RANKS)), abs=0.3)
@@ -112,7 +111,6 @@ def test_maps_from_before_a_push_give_the_same_ranks_the_same_rates():
     earlier = Pooled().refit(History(float(NEWEST), [past]))
     scale = Pooled().refit(history({**past, **hour})).scale
 
-    assert scale is not None
     moved = scale.on_scale(earlier.atlas, float(NEWEST))
     assert moved is not None
     found = served(replace(earlier, atlas=moved), -3.9, 0.03)

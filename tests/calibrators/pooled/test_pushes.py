@@ -128,7 +128,6 @@ def test_what_users_did_before_is_no_push_when_no_click_has_told_yet():
     morning = [0.0] * 5 + [0.8] * 3
     again = of_users(*morning, *morning)
     scale = fitted({number: again[number] for number in range(13)}, 13).scale
-    assert scale is not None
     without_clicks = replace(again[13], sums=again[13].sums * np.array([[1], [1], [0]]))
 
     assert not scale.changed(13, without_clicks)
@@ -157,9 +156,7 @@ def test_maps_of_both_scales_say_the_same_of_the_same_impressions():
     tables = hours(moved=0.8)
     before = fitted({number: tables[number] for number in range(PUSH)}, PUSH).atlas
     first = fitted({number: tables[number] for number in range(PUSH + 1)}, PUSH + 1)
-    assert first.scale is not None
     moved = first.scale.on_scale(before, PUSH)
-    assert moved is not None
 
     truth = np.linspace(-5, -1.5, 8)
     for number, name in enumerate(NAMES):
@@ -190,7 +187,6 @@ def test_a_model_that_fails_has_the_rate_of_each_campaign_at_once(own, log_odds)
 
 def test_a_running_hour_is_fitted_again_when_another_model_scores():
     scale = fitted({number: hours()[number] for number in range(PUSH)}, PUSH).scale
-    assert scale is not None
 
     assert not scale.changed(PUSH, hours()[PUSH])
     assert scale.changed(PUSH, hours(moved=0.8)[PUSH])
@@ -200,7 +196,6 @@ def test_a_push_that_is_known_is_fitted_again_when_twice_as_much_is_known():
     tables = hours(moved=0.8)
     running = {number: tables[number] for number in range(PUSH + 1)}
     scale = fitted(running, PUSH + 0.5).scale
-    assert scale is not None
 
     assert not scale.changed(PUSH, tables[PUSH])
     assert scale.changed(PUSH, BinsTable.merge([tables[PUSH]] * 2))

@@ -75,7 +75,6 @@ def test_the_worst_value_is_the_one_that_chance_explains_least():
     """Not the one that is off by most: a click where 0.1 were predicted comes by chance."""
     found = field_errors([*"abc"], [0.1, 400.0, 90.0], [2.0, 500.0, 95.0], [0.1, 390.0, 85.0])
 
-    assert found.worst is not None
     assert (found.worst.name, found.values) == ("b", 3)
     assert found.worst.sigmas == pytest.approx(100 / 390**0.5)
     assert found.worst.pcoc == 0.8
@@ -106,7 +105,6 @@ def test_nothing_and_certainty():
     assert (nothing.values, nothing.worst) == (0, None)
     assert all(map(isnan, (nothing.field_rce, nothing.field_rce_floor, nothing.field_ece)))
     assert (certain.field_rce, certain.field_rce_floor, certain.field_ece_floor) == (0, 0, 0)
-    assert certain.worst is not None
     assert certain.worst.p_value == 1.0
     assert isnan(mf_rce([0.1], [1.0], {}))
     assert isnan(field_rce([0.1], [0.0], ["a"]))

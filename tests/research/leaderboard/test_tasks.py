@@ -131,7 +131,6 @@ def test_the_cpu_of_refits_is_ours_and_that_of_a_child_at_work():
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
-        assert child.stdin is not None
         assert child.stdout is not None
         pipes = child.stdin, child.stdout
 
