@@ -23,11 +23,6 @@ def sizes(platform, first, behind):
     return np.bincount(rows, minlength=platform.campaigns)
 
 
-def test_the_same_seed_gives_the_same_hour():
-    """Two platforms of equal parameters agree to the last bit."""
-    assert same_hour(Platform(seed=3).hour(7), Platform(seed=3).hour(7))
-
-
 def test_another_seed_or_hour_is_another_draw():
     """Neither seeds nor hours share their chance."""
     hour = Platform(seed=3).hour(7)

@@ -105,6 +105,7 @@ def test_a_lost_map_leaves_in_steps():
 
 
 def test_the_targets_map_is_bounded_too():
+    """A campaign without a map moves by the step, as the target's map does."""
     decided = guard(atlas({}, 2.0), atlas({}, 0.0), atlas({}, 0.0), [hour({"a": 0.0}, 100)])
 
     assert decided.target_decision == "bounded"

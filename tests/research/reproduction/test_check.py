@@ -89,39 +89,38 @@ def test_the_half_unit_of_a_count_is_a_half():
     assert printed("x", "4", 4.0).ours_shown == "4"
 
 
-def test_the_paper_errs_where_an_independent_argument_says_so():
-    """Ours is what the argument leaves, the printed digit is not."""
-    check = printed("AUC", "0.9", 0.75, erratum=Erratum.exact(0.75, WHY))
-
-    assert check.verdict is Conclusion.PAPER_ERRS
-
-
-@pytest.mark.parametrize("ours", [0.76, 0.9000001 + 0.05, math.nan, math.inf])
-def test_an_erratum_does_not_excuse_ours(ours):
+@pytest.mark.parametrize(
+    ("ours", "verdict"),
+    [
+        pytest.param(0.75, Conclusion.PAPER_ERRS, id="ours-is-what-the-argument-leaves"),
+        pytest.param(0.76, Conclusion.DIFFERS, id="ours-is-neither"),
+        pytest.param(0.9000001 + 0.05, Conclusion.DIFFERS, id="ours-just-off-the-paper"),
+        pytest.param(math.nan, Conclusion.DIFFERS, id="ours-is-no-number"),
+        pytest.param(math.inf, Conclusion.DIFFERS, id="ours-is-infinite"),
+        pytest.param(0.9, Conclusion.AGREES, id="the-digit-is-right-whatever-is-said"),
+    ],
+)
+def test_the_paper_errs_where_an_independent_argument_says_so(ours, verdict):
     """Where ours is neither the paper's nor the argument's number, we may be the ones who err."""
     check = printed("AUC", "0.9", ours, erratum=Erratum.exact(0.75, WHY))
 
-    assert check.verdict is Conclusion.DIFFERS
+    assert check.verdict is verdict
 
 
-def test_an_erratum_needs_a_printed_digit_that_is_outside():
-    """Where the argument leaves the printed digit possible, there is no erratum."""
-    doubtful = Erratum(WHY, 0.7, 0.86)
-
-    assert printed("AUC", "0.9", 0.75, erratum=doubtful).verdict is Conclusion.DIFFERS
-
-
-def test_an_erratum_of_a_right_digit_is_of_no_effect():
-    """It agrees, whatever somebody wrote about it."""
-    check = printed("AUC", "0.9", 0.9, erratum=Erratum.exact(0.75, WHY))
-
-    assert check.verdict is Conclusion.AGREES
-
-
-def test_without_a_printed_number_no_paper_errs():
-    """Ours is just wrong."""
-    check = exact("RIG", 0.3, 0.4, erratum=Erratum.exact(0.3, WHY))
-
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(
+            printed("AUC", "0.9", 0.75, erratum=Erratum(WHY, 0.7, 0.86)),
+            id="the-argument-leaves-the-printed-digit-possible",
+        ),
+        pytest.param(
+            exact("RIG", 0.3, 0.4, erratum=Erratum.exact(0.3, WHY)), id="nothing-is-printed"
+        ),
+    ],
+)
+def test_an_erratum_needs_a_printed_digit_that_is_outside(check):
+    """Otherwise ours is just wrong."""
     assert check.verdict is Conclusion.DIFFERS
 
 

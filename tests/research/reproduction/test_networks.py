@@ -77,12 +77,6 @@ def test_a_network_does_not_see_what_its_recipe_leaves_out():
 
 
 @pytest.fixture(scope="module")
-def shares():
-    """What progress was told."""
-    return []
-
-
-@pytest.fixture(scope="module")
 def found(shares):
     """The quick run."""
     return EXPERIMENT.run(quick=True, seed=0, progress=shares.append)

@@ -8,12 +8,6 @@ from research.reproduction.pccem_platform import EXPERIMENT
 
 
 @pytest.fixture(scope="module")
-def shares():
-    """What progress was told."""
-    return []
-
-
-@pytest.fixture(scope="module")
 def found(shares):
     """The quick run."""
     return EXPERIMENT.run(quick=True, seed=1, progress=shares.append)

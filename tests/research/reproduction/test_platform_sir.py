@@ -15,12 +15,6 @@ def run(seed=0, shares=None):
 
 
 @pytest.fixture(scope="module")
-def shares():
-    """What progress was told."""
-    return []
-
-
-@pytest.fixture(scope="module")
 def found(shares):
     """The quick run."""
     return run(shares=shares)

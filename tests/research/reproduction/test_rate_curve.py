@@ -10,12 +10,6 @@ from research.reproduction.rate_curve import EXPERIMENT
 
 
 @pytest.fixture(scope="module")
-def shares():
-    """What progress was told."""
-    return []
-
-
-@pytest.fixture(scope="module")
 def found(shares):
     """A run."""
     return EXPERIMENT.run(quick=False, seed=0, progress=shares.append)

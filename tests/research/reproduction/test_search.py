@@ -8,12 +8,6 @@ from research.reproduction.search_experiment import search_experiment
 
 
 @pytest.fixture(scope="module")
-def shares():
-    """What progress was told."""
-    return []
-
-
-@pytest.fixture(scope="module")
 def found(shares):
     """The quick run."""
     return EXPERIMENT.run(quick=True, seed=0, progress=shares.append)
