@@ -104,15 +104,6 @@ def test_a_lost_map_leaves_in_steps():
     assert taken == 3
 
 
-def test_the_targets_map_is_bounded_too():
-    """A campaign without a map moves by the step, as the target's map does."""
-    decided = guard(atlas({}, 2.0), atlas({}, 0.0), atlas({}, 0.0), [hour({"a": 0.0}, 100)])
-
-    assert decided.target_decision == "bounded"
-    odds = logit(decided.atlas.map_of("a")(SCORES)) - logit(SCORES)
-    assert odds == pytest.approx(np.log(3.0), abs=0.01)
-
-
 def test_a_map_that_is_nil_leaves_nil():
     """From the margin on, threefold each time: 1 % within 10 refits."""
     nil = Atlas.build({}, CalibrationMap([0.0, 1.0], [0.0, 0.0]))

@@ -129,3 +129,13 @@ def test_campaigns_are_judged_against_the_targets_map_that_goes_out():
 
     assert decided.target_decision == "kept"
     assert decided.decisions == {}
+
+
+def test_a_bounded_target_takes_its_campaigns_along():
+    """A campaign without a map moves by the step, as the target's map does."""
+    decided = guard(atlas({}, 2.0), atlas({}, 0.0), atlas({}, 0.0), [exactly({"a": 1.0}, 10)])
+
+    assert decided.target_decision == "bounded"
+    assert logit(decided.atlas.map_of("a")(SCORES)) - logit(SCORES) == pytest.approx(
+        np.log(3.0), abs=0.01
+    )
