@@ -12,13 +12,16 @@ from threading import Event, Thread
 from types import SimpleNamespace
 from typing import Any
 
+import orjson
 import pytest
 
 from app.cli.main import main
+from app.errors import BAD_INPUT
 from app.settings import Settings
 from app.storage.redis.client import open_redis
 from app.worker.loop import Worker
-from tests.api.running_service import serving
+from tests.api.conftest import new_redis
+from tests.api.running_service import RunningService, serving
 from tests.loopback import PATIENT
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +30,8 @@ SECONDS = 240
 
 Sirocco = Callable[..., subprocess.CompletedProcess[str]]
 Started = Callable[..., subprocess.Popen[str]]
+Refused = Callable[..., str]
+Answered = Callable[..., Any]
 
 
 def python_path() -> str:
@@ -82,6 +87,39 @@ def called(
         return subprocess.CompletedProcess(arguments, ended.value.code, *capsys.readouterr())
 
     return call
+
+
+@pytest.fixture
+def refused(called: Sirocco) -> Refused:
+    """What `sirocco` says of arguments that it refuses: one line, or where options are misused."""
+
+    def refuse(*arguments: object, **variables: str) -> str:
+        run = called(*arguments, **variables)
+        assert (run.returncode, run.stdout) == (BAD_INPUT, ""), run.stdout
+        lines = [line for line in run.stderr.splitlines() if line.strip()]
+        assert lines[0].startswith("Usage: ") or (lines[0][:9], len(lines)) == ("sirocco: ", 1)
+        return " ".join(run.stderr.split())
+
+    return refuse
+
+
+@pytest.fixture
+def answered(called: Sirocco) -> Answered:
+    """What `sirocco` prints in JSON, and nothing beside it."""
+
+    def answer(*arguments: object, **variables: str) -> Any:
+        run = called(*arguments, "--json", **variables)
+        assert (run.returncode, run.stderr) == (0, "")
+        return orjson.loads(run.stdout)
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[RunningService]:
+    """A service for all tests of a file, on a store of its own."""
+    with new_redis() as server, serving(Settings(port=0), server.url) as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """A service in processes of its own, each of which can be killed and comes back."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,8 +14,9 @@ from app.cli.serving.processes import Child
 from app.cli.serving.settings import environment_of
 from app.settings import Settings
 from app.storage.redis.server import EmbeddedRedis, socket_url
-from tests.command_line.conftest import SECONDS, python_path
+from tests.command_line.conftest import python_path
 from tests.command_line.doomed_store import Doom, DoomedStore
+from tests.command_line.test_up import wait_until
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
@@ -133,11 +133,3 @@ def mortal_service(logs: Path, workers: int, **options: Any) -> Iterator[MortalS
         service = MortalService(Path(folder), logs, workers, quick)
         with service.running():
             yield service
-
-
-def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Returns once it holds; fails after a long while."""
-    end = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(_LOOK_SECONDS)

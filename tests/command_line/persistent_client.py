@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 
 from tests.command_line.click_stories import Event
-from tests.command_line.mortal_service import wait_until
+from tests.command_line.test_up import wait_until
 from tests.loopback import LOOPBACK
 
 

@@ -14,7 +14,7 @@ from app.cli.console import note, numbers_table, print_line, print_table
 from app.settings import Settings
 from app.storage import keys
 from tests.api.running_service import RunningService, eventually, serving
-from tests.command_line.conftest import Sirocco, Started
+from tests.command_line.conftest import Refused, Sirocco, Started
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
@@ -128,21 +128,19 @@ def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.split()[:3] == ["clicks\\x1b", "[red]\\x1b", "of"]
 
 
-def test_an_error_gives_no_orders_to_a_terminal(called: Sirocco, tmp_path: Path) -> None:
+def test_an_error_gives_no_orders_to_a_terminal(refused: Refused, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("\x1b[31mred,b\n1,2\n")
-    run = called("evaluate", "log.csv")
+    said = refused("evaluate", "log.csv")
 
-    assert run.returncode == 2
-    assert "\\x1b[31mred" in run.stderr
-    assert "\x1b" not in run.stderr
+    assert "\\x1b[31mred" in said
+    assert "\x1b" not in said
 
 
-def test_a_key_that_no_header_can_hold_is_not_shown(called: Sirocco) -> None:
-    run = called("retrain", "--api-key", "a secret")
+def test_a_key_that_no_header_can_hold_is_not_shown(refused: Refused) -> None:
+    said = refused("retrain", "--api-key", "a secret")
 
-    assert run.returncode == 2
-    assert "printable ASCII" in run.stderr
-    assert "secret" not in run.stderr.replace("the API key", "")
+    assert "printable ASCII" in said
+    assert "secret" not in said
 
 
 @pytest.mark.parametrize("command", [("serve",), ("up", "--workers", 2)], ids=["alone", "workers"])

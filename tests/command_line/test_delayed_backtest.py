@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import orjson
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,7 +12,7 @@ from app.datasets.clicks import ClickFile
 from app.errors import CommandError
 from evaluation import ClickPlatform
 from tests.command_line.click_logs import SHORT, write_rows, write_short
-from tests.command_line.conftest import Sirocco
+from tests.command_line.conftest import Answered, Refused, Sirocco
 
 ROWS = ["none", "stc", "ltc", "pccem", "pccem_posterior", "oracle"]
 COLUMNS = ["n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5"]
@@ -22,17 +21,13 @@ HOUR, DAY = 3600.0, 86_400.0
 
 
 @pytest.mark.slow
-def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) -> None:
+def test_json_holds_the_rows_of_the_contract(tmp_path: Path, answered: Answered) -> None:
     """Of the pooled method the same: what serves a delayed target can be judged as it serves it."""
     log = write_short(tmp_path / "clicks.parquet")
-    delayed = (log, "--delayed", "--judged", "1h", *FIT, "--json")
+    delayed = ("backtest", log, "--delayed", "--judged", "1h", *FIT)
 
-    runs = [
-        called("backtest", *delayed, "--calibrator", name, **SHORT) for name in ("sir", "pooled")
-    ]
+    answers = [answered(*delayed, "--calibrator", name, **SHORT) for name in ("sir", "pooled")]
 
-    assert [(run.returncode, run.stderr) for run in runs] == [(0, ""), (0, "")]
-    answers = [orjson.loads(run.stdout) for run in runs]
     assert [list(answer) for answer in answers] == [["rows"], ["rows"]]
     sir, pooled = (answer["rows"] for answer in answers)
     assert list(sir) == list(pooled) == ROWS
@@ -42,12 +37,11 @@ def test_json_holds_the_rows_of_the_contract(tmp_path: Path, called: Sirocco) ->
 
 
 @pytest.mark.slow
-def test_several_logs_are_averaged(tmp_path: Path, called: Sirocco) -> None:
+def test_several_logs_are_averaged(tmp_path: Path, answered: Answered) -> None:
     logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
 
-    run = called("backtest", *logs, "--delayed", "--judged", "1h", *FIT, "--json", **SHORT)
+    answer = answered("backtest", *logs, "--delayed", "--judged", "1h", *FIT, **SHORT)
 
-    answer = orjson.loads(run.stdout)
     assert list(answer) == ["rows", "spread", "logs"]
     assert list(answer["logs"]) == ["1.parquet", "2.parquet"]
     each = [answer["logs"][name]["pccem"]["pcoc"] for name in answer["logs"]]
@@ -73,30 +67,28 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called:
 
 
 @pytest.mark.slow
-def test_intervals_a_page_and_columns_by_name(tmp_path: Path, called: Sirocco) -> None:
+def test_intervals_a_page_and_columns_by_name(
+    tmp_path: Path, answered: Answered, refused: Refused
+) -> None:
     """A log whose columns are called otherwise, one of them a feature."""
     table = pq.read_table(write_short(tmp_path / "clicks.parquet"))
     table = table.rename_columns(
         [{"feature.device": "device"}.get(n, n) for n in table.column_names]
     )
     pq.write_table(table, tmp_path / "other.parquet")
-    options = ("--delayed", "--judged", "2h", *FIT, "--json", "--draws", "20")
+    backtest = ("backtest", tmp_path / "other.parquet", "--delayed", "--judged", "2h", *FIT)
+    options = ("--draws", "20", "--report", "page.html", "--feature", "device")
 
-    run = called(
-        "backtest", tmp_path / "other.parquet", *options, "--report", "page.html",
-        "--feature", "device", **SHORT,
-    )  # fmt: skip
+    answer = answered(*backtest, *options, **SHORT)
 
-    assert run.returncode == 0, run.stderr
-    answer = orjson.loads(run.stdout)
     against = answer["differences"]["against"]
     assert list(against) == ["raw", "pccem_posterior"]
     assert list(against["pccem_posterior"]) == ["stc", "ltc", "pccem", "oracle"]
     page = (tmp_path / "page.html").read_text()
     assert "conversions" in page
     assert "GC-3: difference from pccem_posterior" in page
-    unknown = called("backtest", tmp_path / "other.parquet", *options, "--feature", "nope", **SHORT)
-    assert "--feature 'nope': other.parquet has no column 'nope'" in unknown.stderr
+    unknown = refused(*backtest, "--feature", "nope", **SHORT)
+    assert "--feature 'nope': other.parquet has no column 'nope'" in unknown
 
 
 @pytest.mark.slow
@@ -128,20 +120,16 @@ def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None
     ],
 )
 def test_what_does_not_go_together_is_said(
-    called: Sirocco, arguments: tuple[object, ...], expected: str
+    refused: Refused, arguments: tuple[object, ...], expected: str
 ) -> None:
-    run = called("backtest", *arguments)
-
-    assert run.returncode == 2
-    assert expected in run.stderr
+    assert expected in refused("backtest", *arguments)
 
 
-def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, called: Sirocco) -> None:
-    run = called("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
+def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, refused: Refused) -> None:
+    said = refused("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
 
-    assert run.returncode == 2
-    assert "two.parquet: no click is left to evaluate" in run.stderr
-    assert "must span more than 15 days" in run.stderr
+    assert "two.parquet: no click is left to evaluate" in said
+    assert "must span more than 15 days" in said
 
 
 def run_of(judged_hours: int, **given: object) -> DelayedRun:

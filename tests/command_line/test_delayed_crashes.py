@@ -25,8 +25,9 @@ from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
 from tests.command_line.click_stories import AHEAD, ClickStory, bins_of, requests
 from tests.command_line.doomed_store import Doom, around
-from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
+from tests.command_line.mortal_service import MortalService, mortal_service
 from tests.command_line.persistent_client import PersistentClient
+from tests.command_line.test_up import wait_until
 from tests.storage.contents import damaged_blocks
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from app.cli.serving.demo import documented_port_or_another
 from app.cli.serving.settings import free_port, is_free
-from tests.command_line.conftest import SECONDS, Sirocco, Started
+from tests.command_line.conftest import SECONDS, Answered, Refused, Sirocco, Started
 from tests.loopback import LOOPBACK
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
@@ -69,11 +69,33 @@ def test_a_demo_that_is_cut_short_has_not_succeeded(
     assert called("demo", *SMALL, "--no-picture").returncode == 130
 
 
-def test_a_demo_shorter_than_its_window_is_refused(called: Sirocco) -> None:
-    run = called("demo", "--hours", "6")
+def test_a_demo_shorter_than_its_window_is_refused(refused: Refused) -> None:
+    assert "give more than 6" in refused("demo", "--hours", "6")
 
-    assert run.returncode == 2
-    assert "give more than 6" in run.stderr
+
+TURNS = ("2026-03-01T00:30:00Z", "2027-01-01T00:30:00Z")
+# Of eight hours six are evaluated: those of all starts are together those of a day.
+LONGER = ("--hours", "8")
+HOURS = tuple(f"2026-11-23T{hour:02d}:30:00Z" for hour in range(0, 24, 6))
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    ("start", "longer"),
+    [
+        *((turn, ()) for turn in TURNS),
+        *(pytest.param(hour, LONGER, marks=pytest.mark.slow) for hour in HOURS),
+    ],
+)
+def test_it_runs_whenever_it_starts(
+    answered: Answered, start: str, longer: tuple[str, ...]
+) -> None:
+    """At every hour of a day and at the turns of a month and a year: its traffic, and so each map,
+    is another one at another hour."""
+    rows = answered("demo", *SMALL, *longer, "--start", start, "--no-picture")["rows"]
+
+    assert rows["pooled"]["n"] == rows["truth"]["n"] > 0
+    assert rows["truth"]["log_loss"] < rows["raw"]["log_loss"]
 
 
 def test_a_port_that_is_taken_is_said(

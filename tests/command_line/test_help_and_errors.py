@@ -12,7 +12,7 @@ import typer
 from app.cli.main import application
 from app.cli.signals import Terminated, terminated_like_ctrl_c
 from app.errors import typed_command
-from tests.command_line.conftest import COMMAND, Sirocco
+from tests.command_line.conftest import COMMAND, Refused, Sirocco
 
 TRAFFIC = ("--campaigns", "10", "--events-per-second", "1")
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
@@ -97,15 +97,12 @@ def test_threads_that_wait_burn_no_core_unless_that_is_wanted(
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(
-    called: Sirocco, arguments: tuple[str, ...], expected: str
+    refused: Refused, arguments: tuple[str, ...], expected: str
 ) -> None:
-    run = called(*arguments)
+    said = refused(*arguments)
 
-    assert run.returncode == 2
-    assert expected in run.stderr
-    assert "Traceback" not in run.stderr
-    assert "secret" not in run.stderr
-    assert run.stdout == ""
+    assert expected in said
+    assert "secret" not in said
 
 
 def test_all_that_is_wrong_with_the_environment_is_told_at_once(called: Sirocco) -> None:

@@ -84,13 +84,13 @@ def test_a_share_is_made_and_the_rest_later(called, log):
     assert whole["made"] == 0
 
 
+JOB = ("lake", "bins", "--executor", "kubernetes")
+
+
 def test_a_job_of_kubernetes_has_the_command(called, log):
     given = {"SIROCCO_POST_CLICK_MINUTES": "7", "SIROCCO_SIGNING_KEY": "k" * 32}
-    run = called(
-        "lake", "bins", log, "--executor", "kubernetes", "--output", "s3://b/lake",
-        "--image", "sirocco:1", "--pods", 3, **given,
-    )  # fmt: skip
-    job = json.loads(run.stdout)
+    pods = ("--image", "sirocco:1", "--pods", 3)
+    job = json.loads(called(*JOB, log, "--output", "s3://b/lake", *pods, **given).stdout)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     arguments = container["args"]
 
@@ -100,24 +100,20 @@ def test_a_job_of_kubernetes_has_the_command(called, log):
     assert arguments[-4:] == ["--index", "$(JOB_COMPLETION_INDEX)", "--of", "3"]
 
 
-def test_a_manifest_holds_no_key(called, log):
-    run = called(
-        "lake", "bins", log, "--executor", "kubernetes", "--output", "o", "--api-key", "sir_1"
-    )
+def test_a_manifest_holds_no_key(refused, log):
+    said = refused(*JOB, log, "--output", "o", "--api-key", "sir_1")
 
-    assert (run.returncode, run.stdout) == (2, "")
-    assert "--api-key goes with the command that adds up what pods have made" in run.stderr
+    assert "--api-key goes with the command that adds up what pods have made" in said
 
 
 @pytest.mark.parametrize("option", ["--output", "--output="])
-def test_a_manifest_holds_no_password(called, log, option):
+def test_a_manifest_holds_no_password(refused, log, option):
     place = "s3://me:pass-1/x@bucket/lake"
     output = [option + place] if option[-1] == "=" else [option, place]
-    run = called("lake", "bins", log, "--executor", "kubernetes", *output)
+    said = refused(*JOB, log, *output)
 
-    assert (run.returncode, run.stdout) == (2, "")
-    assert "a Job must not hold a password" in run.stderr
-    assert "pass-1" not in run.stderr
+    assert "a Job must not hold a password" in said
+    assert "pass-1" not in said
 
 
 def test_an_output_that_cannot_be_written_is_named(called, log, tmp_path):
@@ -153,6 +149,17 @@ def test_tables_of_any_format_are_loaded(called, tmp_path, service, suffix):
     assert service.bins("click", NOW - 1).bins("b").sums[0].tolist() == [10**16 + 1]
 
 
+def written(path, *rows):
+    """A table of bins."""
+    head = "hour,target,campaign,cell,count,score_sum,positives"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([head, *rows, ""]))
+
+
+def row(hour, target="click"):
+    return f"{hour},{target},a,2213,3000000000,30200000,0"
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -164,38 +171,28 @@ def test_tables_of_any_format_are_loaded(called, tmp_path, service, suffix):
         ("490000,click,a,2213,3000000000,30200000,4000000000", "positives = 4000000000; positives"),
     ],
 )
-def test_a_bad_row_is_named(called, tmp_path, line, message):
-    good = "490000,click,a,2213,3000000000,30200000,0"
-    head = "hour,target,campaign,cell,count,score_sum,positives"
-    (tmp_path / "sums.csv").write_text("\n".join([head, good, line, ""]))
-    run = called("bins", "load", "sums.csv")
+def test_a_bad_row_is_named(refused, tmp_path, line, message):
+    written(tmp_path / "sums.csv", row(490_000), line)
 
-    assert run.returncode == 2
-    assert f"sums.csv, row 2: {message}" in run.stderr
+    assert f"sums.csv, row 2: {message}" in refused("bins", "load", "sums.csv")
 
 
-def test_a_table_names_the_columns_that_it_lacks(called, tmp_path):
+def test_a_table_names_the_columns_that_it_lacks(refused, tmp_path):
     (tmp_path / "sums.csv").write_text("hour,target,campaign,cell,count,positives\n")
-    run = called("bins", "load", "sums.csv", "--fields", "device")
+    said = refused("bins", "load", "sums.csv", "--fields", "device")
 
-    assert run.returncode == 2
     columns = "target, campaign, device, hour, cell, count, score_sum, positives"
-    assert f"has no column 'device'; a table of bins has {columns}" in run.stderr
+    assert f"has no column 'device'; a table of bins has {columns}" in said
 
 
-def test_a_field_cannot_be_called_as_the_table_itself_calls_a_column(called, log):
+def test_a_field_cannot_be_called_as_the_table_itself_calls_a_column(refused, log):
     for command in (("bins", "load", "x.csv"), ("lake", "bins", log, "--output", "lake")):
-        run = called(*command, "--fields", "device,cell")
-
-        assert run.returncode == 2
-        assert "--fields cell: a table of bins has a column of this name" in run.stderr
+        said = refused(*command, "--fields", "device,cell")
+        assert "--fields cell: a table of bins has a column of this name" in said
 
 
 def test_a_table_counts_once_however_its_folder_is_named(called, tmp_path, service):
-    row = f"{NOW - 1},click,a,2213,3000000000,30200000,0"
-    (tmp_path / "sums").mkdir()
-    head = "hour,target,campaign,cell,count,score_sum,positives"
-    (tmp_path / "sums/a.csv").write_text(f"{head}\n{row}\n")
+    written(tmp_path / "sums/a.csv", row(NOW - 1))
 
     runs = [
         called("bins", "load", place, "--url", service.url, "--json")
@@ -205,45 +202,32 @@ def test_a_table_counts_once_however_its_folder_is_named(called, tmp_path, servi
     assert [json.loads(run.stdout).get("loaded", 0) for run in runs] == [1, 0, 0, 0]
 
 
-def test_two_files_of_one_name_are_not_one_partition(called, tmp_path):
+def test_two_files_of_one_name_are_not_one_partition(refused, tmp_path):
     for folder in ("eu", "us"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "a.csv").write_text("hour\n")
-    run = called("bins", "load", "eu", "us")
+        written(tmp_path / folder / "a.csv")
 
-    assert run.returncode == 2
-    assert "2 files are called a.csv: load each with its --partition" in run.stderr
+    said = refused("bins", "load", "eu", "us")
+    assert "2 files are called a.csv: load each with its --partition" in said
 
 
-def test_a_target_whose_name_is_a_path_gets_no_file(called, tmp_path):
-    row = f"{NOW - 1},../../esc,a,2213,3000000000,30200000,0"
-    head = "hour,target,campaign,cell,count,score_sum,positives"
-    (tmp_path / "sums.csv").write_text(f"{head}\n{row}\n")
-    run = called("lake", "maps", "sums.csv", "--output", "out/maps")
+def test_a_target_whose_name_is_a_path_gets_no_file(refused, tmp_path):
+    written(tmp_path / "sums.csv", row(NOW - 1, "../../esc"))
 
-    assert run.returncode == 2
-    assert "target '../../esc'" in run.stderr
+    assert "target '../../esc'" in refused("lake", "maps", "sums.csv", "--output", "out/maps")
     assert [*tmp_path.rglob("*.atlas")] == []
 
 
-def test_rows_of_an_hour_stand_together(called, tmp_path, service):
-    row = "{},click,a,2213,3000000000,30200000,0"
-    head = "hour,target,campaign,cell,count,score_sum,positives"
-    lines = [head, *(row.format(hour) for hour in (NOW - 2, NOW - 1, NOW - 2)), ""]
-    (tmp_path / "sums.csv").write_text("\n".join(lines))
-    run = called("bins", "load", "sums.csv", "--url", service.url)
+def test_rows_of_an_hour_stand_together(refused, tmp_path, service):
+    written(tmp_path / "sums.csv", *map(row, (NOW - 2, NOW - 1, NOW - 2)))
 
-    assert run.returncode == 2
-    assert "stand in two places; sort the table by target and hour" in run.stderr
+    said = refused("bins", "load", "sums.csv", "--url", service.url)
+    assert "stand in two places; sort the table by target and hour" in said
 
 
-def test_what_does_not_go_together_is_refused(called, log):
-    assert "must be one of local, dask, kubernetes" in called(
-        "lake", "bins", log, "--output", "o", "--executor", "ray"
-    ).stderr  # fmt: skip
-    assert "--index and --of go together" in called(
-        "lake", "bins", log, "--output", "o", "--index", 1
-    ).stderr  # fmt: skip
+def test_what_does_not_go_together_is_refused(refused, log):
+    bins = ("lake", "bins", log, "--output", "o")
+    assert "must be one of local, dask, kubernetes" in refused(*bins, "--executor", "ray")
+    assert "--index and --of go together" in refused(*bins, "--index", 1)
 
 
 def test_labels_of_clicks_become_maps(called, tmp_path, monkeypatch):
@@ -272,8 +256,7 @@ def test_labels_of_clicks_become_maps(called, tmp_path, monkeypatch):
     assert (tmp_path / "lake/maps/conversion.atlas").exists()
 
 
-def test_a_target_that_is_not_delayed_has_no_labels(called, tmp_path):
-    run = called("lake", "labels", tmp_path, "--output", "lake", "--target", "click")
+def test_a_target_that_is_not_delayed_has_no_labels(refused, tmp_path):
+    said = refused("lake", "labels", tmp_path, "--output", "lake", "--target", "click")
 
-    assert run.returncode == 2
-    assert "--target click: must be a delayed target; SIROCCO_DELAYED_TARGETS has" in run.stderr
+    assert "--target click: must be a delayed target; SIROCCO_DELAYED_TARGETS has" in said

@@ -1,11 +1,9 @@
 """What the options of reading do, and what rows may stand for."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
 from app.errors import CommandError
-from tests.command_line.conftest import Sirocco
+from tests.command_line.conftest import Answered, Refused
 from tests.command_line.logs import columns, events, write_log
 
 HEAD = "time,campaign,score,outcome\n"
@@ -132,20 +130,8 @@ def test_a_log_of_bad_rows_says_why_none_is_left(tmp_path: Path) -> None:
         read_log(csv(tmp_path, "x,a,0.5,1\n"), LogColumns(), Reading(skip_bad=True))
 
 
-@pytest.fixture
-def answer(tmp_path: Path, called: Sirocco) -> Callable[..., Any]:
-    """What a command says in JSON, with stderr under "stderr"."""
-
-    def ask(*arguments: object) -> Any:
-        run = called(*arguments, "--json")
-        assert run.returncode == 0, run.stderr
-        return {**orjson.loads(run.stdout), "stderr": run.stderr}
-
-    return ask
-
-
-def test_commands_say_what_they_skipped(tmp_path: Path, answer: Callable[..., Any]) -> None:
-    found = answer("evaluate", csv(tmp_path, BAD), "--skip-bad")
+def test_commands_say_what_they_skipped(tmp_path: Path, answered: Answered) -> None:
+    found = answered("evaluate", csv(tmp_path, BAD), "--skip-bad")
 
     assert found["rows"]["raw"]["n"] == 3
     assert found["notes"][0].startswith("7 rows were skipped: ")
@@ -181,44 +167,43 @@ def assert_close(found: Any, expected: Any, without: str = "") -> None:
         assert found[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
 
 
-def test_a_weight_is_that_many_rows(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_a_weight_is_that_many_rows(tmp_path: Path, answered: Answered) -> None:
     rows, weights, _ = weighted(tmp_path)
 
-    one, other = answer("evaluate", rows), answer("evaluate", weights, "--weights", "weight")
+    one, other = answered("evaluate", rows), answered("evaluate", weights, "--weights", "weight")
 
     assert_close(other["rows"]["raw"], one["rows"]["raw"])
     assert other["campaigns"].keys() == one["campaigns"].keys()
 
 
-def test_counts_are_that_many_impressions(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_counts_are_that_many_impressions(tmp_path: Path, answered: Answered) -> None:
     _, _, counts = weighted(tmp_path)
     options = ("--impressions", "weight", "--clicks", "clicks")
 
-    one = answer("evaluate", tmp_path / "single.parquet")["rows"]["raw"]
-    other = answer("evaluate", counts, *options)["rows"]["raw"]
+    one = answered("evaluate", tmp_path / "single.parquet")["rows"]["raw"]
+    other = answered("evaluate", counts, *options)["rows"]["raw"]
 
     # csAUC needs outcomes of 0 and 1, a count has a rate.
     assert_close(other, one, without="cs_auc")
     backtest = ("--window", "3h", "--calibrators", "sir,isotonic", "--draws", "0")
-    one = answer("backtest", tmp_path / "single.parquet", *backtest)["rows"]
-    other = answer("backtest", counts, *backtest, *options)["rows"]
+    one = answered("backtest", tmp_path / "single.parquet", *backtest)["rows"]
+    other = answered("backtest", counts, *backtest, *options)["rows"]
     for name, card in one.items():
         assert_close(other[name], card)
 
 
 @pytest.mark.parametrize(("weight", "said"), [(1e12, "1000000000000.0: a"), (3e9, "a bin holds")])
 def test_weights_that_no_bin_can_hold_are_said_to_be(
-    tmp_path: Path, called: Sirocco, weight: float, said: str
+    tmp_path: Path, refused: Refused, weight: float, said: str
 ) -> None:
     rows = [f"{START + 60 * n},a,0.5,{n % 2},{weight}\n" for n in range(400)]
     log = csv(tmp_path, "".join(rows), "time,campaign,score,outcome,w\n")
     options = ("--window", "3h", "--calibrators", "sir", "--draws", "0", "--weights", "w")
 
-    run = called("backtest", log, *options)
+    error = refused("backtest", log, *options)
 
-    assert run.returncode == 2
-    assert said in " ".join(run.stderr.split())
-    assert "dividing all weights by one number helps" in " ".join(run.stderr.split())
+    assert said in error
+    assert "dividing all weights by one number helps" in error
 
 
 @pytest.mark.parametrize(
@@ -257,15 +242,12 @@ def test_weights_that_cannot_be(
     ],
 )
 def test_what_does_not_go_together(
-    called: Sirocco, arguments: tuple[str, ...], expected: str
+    refused: Refused, arguments: tuple[str, ...], expected: str
 ) -> None:
-    run = called(*arguments)
-
-    assert run.returncode == 2
-    assert expected in run.stderr
+    assert expected in refused(*arguments)
 
 
-def test_every_command_reads_a_folder(tmp_path: Path, answer: Callable[..., Any]) -> None:
+def test_every_command_reads_a_folder(tmp_path: Path, answered: Answered) -> None:
     log = tmp_path / "log"
     log.mkdir()
     table = events(9, 300)
@@ -273,11 +255,11 @@ def test_every_command_reads_a_folder(tmp_path: Path, answer: Callable[..., Any]
     write_log(log / "a.parquet", table.select(half))
     write_log(log / "b.parquet", table.select(~half))
 
-    assert answer("evaluate", log)["rows"]["raw"]["n"] == len(table)
-    found = answer("backtest", log, "--window", "3h", "--calibrators", "sir", "--draws", "0")
+    assert answered("evaluate", log)["rows"]["raw"]["n"] == len(table)
+    found = answered("backtest", log, "--window", "3h", "--calibrators", "sir", "--draws", "0")
     assert found["rows"]["raw"]["n"] > 0
-    found = answer("compare", f"{log}/*", f"{log}/*", "--draws", "0")
+    found = answered("compare", f"{log}/*", f"{log}/*", "--draws", "0")
     assert found["rows_in_log"] == len(table)
     arms = ("--arm", "campaign", "--cost", "score", "--control", "campaign-1")
-    found = answer("readout", log, *arms)
+    found = answered("readout", log, *arms)
     assert sum(row["n"] for row in found["rows"].values()) == len(table)

@@ -1,26 +1,20 @@
 """`sirocco overrides` against a running API."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import orjson
 import pytest
 
 from app.settings import Settings
 from app.storage.overrides import Overrides
-from app.storage.redis.server import EmbeddedRedis
+from tests.api.conftest import new_redis
 from tests.api.running_service import RunningService, serving
 
 
 @pytest.fixture(scope="module", params=["wall", "event"])
 def any_clock(request: pytest.FixtureRequest) -> Iterator[RunningService]:
-    with (
-        TemporaryDirectory(prefix="sirocco-test-") as folder,
-        EmbeddedRedis(Path(folder)) as server,
-        serving(Settings(port=0, clock=request.param), server.url) as running,
-    ):
-        yield running
+    with new_redis() as server, serving(Settings(port=0, clock=request.param), server.url) as it:
+        yield it
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """The rules of supervision, on a process of the test's own."""
 
+import os
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 
 import pytest
 
-from app.cli.serving.processes import Supervision
+from app.cli.serving.processes import Child, Supervision
 from app.cli.serving.whole_service import _await_ready
 from app.errors import BAD_INPUT, FAILED, CommandError
 
@@ -108,6 +109,19 @@ def test_a_process_that_was_replaced_is_not_started_again() -> None:
             supervision.look()
 
     assert (old.events, new.events) == (["start old"], ["start new", "stop new"])
+
+
+@pytest.mark.parametrize("nice", [False, True])
+def test_a_child_that_nice_has_a_lower_priority_than_we_have(nice: bool) -> None:
+    child = Child("help", ("--help",), {}, nice=nice)
+    child.start()
+    try:
+        ours = os.getpriority(os.PRIO_PROCESS, 0)
+        assert child.process_id is not None
+        found = os.getpriority(os.PRIO_PROCESS, child.process_id)
+        assert (found > ours) is (nice and ours < 19)
+    finally:
+        child.stop()
 
 
 class ComesUp(BaseHTTPRequestHandler):

@@ -13,7 +13,8 @@ from app.storage.models import Models
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
 from tests.command_line.doomed_store import Doom, around, script
-from tests.command_line.mortal_service import MortalService, mortal_service, wait_until
+from tests.command_line.mortal_service import MortalService, mortal_service
+from tests.command_line.test_up import wait_until
 from tests.loopback import LOOPBACK
 from tests.worker.delayed.click_world import (
     DAY,

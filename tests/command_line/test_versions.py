@@ -1,33 +1,18 @@
-"""`sirocco versions` and `sirocco rollback` against a running API."""
-
-from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
+"""`sirocco versions`, `sirocco rollback` and `sirocco experiment` against a running API."""
 
 import orjson
 import pytest
 
-from app.settings import Settings
-from app.storage.redis.server import EmbeddedRedis
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import RunningService, eventually, serving
+from tests.api.running_service import RunningService, eventually
 
-
-@pytest.fixture(scope="module")
-def service() -> Iterator[RunningService]:
-    with (
-        TemporaryDirectory(prefix="sirocco-test-") as folder,
-        EmbeddedRedis(Path(folder)) as server,
-        serving(Settings(port=0), server.url) as running,
-    ):
-        yield running
+ATLASES = [Atlas.build({"shoes": CalibrationMap.proportional(by)}) for by in (0.5, 0.25)]
 
 
 @pytest.fixture(scope="module")
 def published(service: RunningService) -> list[str]:
     """The older version and the newer one."""
-    maps = [{"shoes": CalibrationMap.proportional(factor)} for factor in (0.5, 0.25)]
-    return [service.publish({"click": Atlas.build(each)}) for each in maps]
+    return [service.publish({"click": atlas}) for atlas in ATLASES]
 
 
 @pytest.mark.slow
@@ -79,3 +64,29 @@ def test_a_version_that_is_not_kept_is_an_error(called, service):
 
     assert run.returncode == 1
     assert "answered 404: version '000099-ab' is not kept" in run.stderr
+
+
+def test_an_experiment_is_started_shown_promoted_and_stopped(called, service):
+    old, _ = (service.publish({"click": atlas}) for atlas in ATLASES)
+
+    def line(*arguments):
+        run = called("experiment", *arguments, "--url", service.url)
+        assert run.returncode == 0, run.stderr
+        return run.stdout.splitlines()
+
+    start = ("start", "click", "--version", old, "--share", "0.05", "--raw", "0.01")
+    running = f"version {old}, 5.00% challenger, 1.00% raw, running"
+    assert line(*start, "--dry-run") == [f"click: would be: {running}"]
+    assert line(*start) == [f"click: {running}"]
+    assert line(*start) == ["click: nothing to start"]
+    eventually(lambda: line("show")[:1] == [f"click: {running}"])
+    assert line("show")[2] == "  challenger  log_loss -  pcoc -  gc_3 -  gc_3_floor -"
+    assert line("promote", "click") == ["click: no experiment"]
+    assert called("versions", "unfreeze", "--url", service.url).returncode == 0
+    assert line("stop", "click") == ["click: nothing to stop"]
+    assert line("start", "click", "--method", "sir") == ["click: method sir, a shadow, running"]
+    service.publish({"click": ATLASES[1], "click:challenger": ATLASES[0]})
+    listed = called("versions", "list", "--url", service.url).stdout.splitlines()
+    assert listed[0].endswith("click  serves")
+    refused = called("experiment", "start", "click", "--url", service.url)
+    assert "give --method or --version, and not both" in refused.stderr
