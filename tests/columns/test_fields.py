@@ -53,30 +53,31 @@ def json_events(kind: int) -> list[Any]:
     return [TargetOutcome("a", "click", at, 1.0, 0.5, fields=fields) for fields in said]
 
 
-@pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])
-def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
-    request = read_events(event_body(kind, FIELDS), 100)
+def admitted(body: bytes) -> Admission:
+    request = read_events(body, 100)
     binary = EventAdmission(request, ["a"], np.zeros(5, np.intp), SETTINGS, TIMES)
     for _ in binary.admit_all():
         pass
+    return binary.admission
+
+
+@pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])
+def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
+    found = admitted(event_body(kind, FIELDS))
     expected = Admission(SETTINGS, TIMES)
     for _ in expected.admit_all(Parsed(range(5), json_events(kind))):
         pass
 
-    assert rows_by_log(binary.admission.batch) == rows_by_log(expected.batch)
-    assert binary.admission.rejections.shown == expected.rejections.shown
+    assert rows_by_log(found.batch) == rows_by_log(expected.batch)
+    assert found.rejections.shown == expected.rejections.shown
     assert len(expected.rejections.shown) == 2
 
 
 def test_an_undeclared_field_that_says_nothing_is_not_stored() -> None:
     """Of any name, and however many: none of them fits into a block."""
     names = ["n" * 300, *map(str, range(300))]
-    body = event_body(bodies.IMPRESSIONS, {name: [""] * 5 for name in names})
-    binary = EventAdmission(read_events(body, 100), ["a"], np.zeros(5, np.intp), SETTINGS, TIMES)
-    for _ in binary.admit_all():
-        pass
+    batch = admitted(event_body(bodies.IMPRESSIONS, {name: [""] * 5 for name in names})).batch
 
-    batch = binary.admission.batch
     assert len(batch) == 5
     assert not any(entry.block.fields for entry in batch.entries())
 

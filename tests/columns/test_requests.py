@@ -163,12 +163,7 @@ SIZE = len(scores_body([0.5, 0.5], **GOOD))
         ({"names_bytes": 3}, "columns.names_bytes", "3", "the sum of the names' lengths, 2"),
         ({"dictionary": 1}, "columns.dictionary", "1", "must be 0 without interned campaigns"),
         ({"flags": 2}, "columns.names", "2", "must be 0 beside interned campaigns"),
-        (
-            {"flags": 2, "names": 0},
-            "columns.names_bytes",
-            "2",
-            "must be 0 beside interned campaigns",
-        ),
+        ({"flags": 2, "names": 0}, "columns.names_bytes", "2", "must be 0 beside interned"),
     ],
 )
 def test_a_header_that_lies_is_told_which_field(announced, field, value, rule):
@@ -305,44 +300,37 @@ def test_a_target_that_is_not_utf8_is_refused():
         read_scores(body, MOST)
 
 
+ONE = {"campaigns": ["a"]}
+WITH_ID = impressions_body([0.5], [1.0], ["a"], **ONE)
+TWO_TO_32_BYTES = WITH_ID[:-16] + bodies.numbers("I", [2**32 - 1]) + padded(b"a")
+NOT_UTF8 = impressions_body([0.5], [1.0], ["ö"], **ONE).replace("ö".encode(), b"\xff\0")
+KINDS = r"must be 3 \(impressions\) or 4 \(clicks\) or 5 \(outcomes\)"
+
+
 @pytest.mark.parametrize(
     ("body", "text"),
     [
         (impressions_body([], []), "^events: must be at least one"),
         (
-            clicks_body([0.5], [1.0], [1.0], ["a"], campaigns=["a"], target="view"),
+            clicks_body([0.5], [1.0], [1.0], ["a"], **ONE, target="view"),
             '^target = "view": must be click for impressions and clicks',
         ),
+        (impressions_body([0.5], [1.0], **ONE, target="view"), '^target = "view": must be click'),
         (
-            impressions_body([0.5], [1.0], campaigns=["a"], target="view"),
-            '^target = "view": must be click',
-        ),
-        (
-            bodies.body(bodies.CLICKS, 1, bytes(24), campaigns=["a"]),
+            bodies.body(bodies.CLICKS, 1, bytes(24), **ONE),
             "^columns.flags = 0: clicks need the flag 8",
         ),
         (
-            outcomes_body([0.5], [1.0], [1.0], campaigns=["a"], flags=EVENT_IDS),
+            outcomes_body([0.5], [1.0], [1.0], **ONE, flags=EVENT_IDS),
             "^columns.flags = 8: outcomes have only the flags 0xe6",
         ),
         (
-            impressions_body([0.5], [1.0], campaigns=["a"], flags=FLOAT32),
+            impressions_body([0.5], [1.0], **ONE, flags=FLOAT32),
             "^columns.flags = 1: impressions have only the flags 0xee",
         ),
-        (
-            scores_body([0.5], campaigns=["a"]),
-            r"^columns.kind = 1: must be 3 \(impressions\) or 4 \(clicks\) or 5 \(outcomes\)",
-        ),
-        (
-            impressions_body([0.5], [1.0], ["a"], campaigns=["a"])[:-16]
-            + bodies.numbers("I", [2**32 - 1])
-            + padded(b"a"),
-            "^columns.ids: needs 4294967296 bytes",
-        ),
-        (
-            impressions_body([0.5], [1.0], ["ö"], campaigns=["a"]).replace("ö".encode(), b"\xff\0"),
-            r"^ids\[0\]: must be UTF-8",
-        ),
+        (scores_body([0.5], **ONE), f"^columns.kind = 1: {KINDS}"),
+        (TWO_TO_32_BYTES, "^columns.ids: needs 4294967296 bytes"),
+        (NOT_UTF8, r"^ids\[0\]: must be UTF-8"),
     ],
 )
 def test_events_that_cannot_be_are_refused(body, text):

@@ -3,20 +3,17 @@
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from app.events.admission import Admission
 from app.events.reading import Parsed
 from app.events.rejections import EventRejection, OpenTimes
-from app.events.schema import (
-    Click,
-    Impression,
-    TargetOutcome,
-    check_campaign,
-)
+from app.events.schema import Click, Impression, TargetOutcome, check_campaign
 from app.settings import Settings
 from app.storage.blocks import Terms
-from app.strict_json import ValidationError
+from app.strict_json import ValidationError, all_fit
 from calibrators.arms import unit_number
 from tests.storage.packing import terms_of, unpacked
 
@@ -159,15 +156,34 @@ def test_a_campaign_that_broke_the_rule_breaks_it_again():
             admission.admit(Impression("", NOW, SCORES))
 
 
-@pytest.mark.parametrize("campaign", ["a", "x" * 8, "ä" * 4, "日日", "😀😀"])
-def test_campaigns_are_measured_in_bytes(campaign):
-    check_campaign("campaign", campaign, 8)
+LONGEST = 12
+NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=14), max_size=4)
 
 
-@pytest.mark.parametrize("campaign", ["", "x" * 9, "ä" * 5, "日日日", "😀😀a"])
-def test_campaigns_of_other_lengths_are_refused(campaign):
-    with pytest.raises(ValidationError, match="must have 1 to 8 bytes of UTF-8"):
-        check_campaign("campaign", campaign, 8)
+def is_campaign(name):
+    try:
+        check_campaign("campaign", name, LONGEST)
+    except ValidationError:
+        return False
+    return True
+
+
+@given(names=NAMES)
+def test_many_names_all_fit_if_each_is_one(names):
+    assert all_fit(names, LONGEST) == all(map(is_campaign, names))
+
+
+@pytest.mark.parametrize("name", ["a", "a" * 12, "é" * 6, "日" * 4, "😀" * 3])
+def test_campaigns_are_measured_in_bytes(name):
+    assert is_campaign(name)
+    assert all_fit([name], LONGEST)
+
+
+@pytest.mark.parametrize("name", ["", "a" * 13, "é" * 7, "日" * 5, "😀😀😀a"])
+def test_campaigns_of_other_lengths_are_refused(name):
+    with pytest.raises(ValidationError, match="must have 1 to 12 bytes of UTF-8"):
+        check_campaign("campaign", name, LONGEST)
+    assert not all_fit([name], LONGEST)
 
 
 VERSIONED = [

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from app.events import admission
 from app.events.admission import Admission, Trials
@@ -144,52 +145,58 @@ def test_good_outcomes_are_taken_all_at_once(events):
     assert len(found.batch) == len(events)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        TargetOutcome("", "sale", NOW, 0.5, 0.5),
-        TargetOutcome("a", "view", NOW, 0.5, 0.5),
-        TargetOutcome("a", "conversion", NOW, 0.5, 0.5),
-        TargetOutcome("a", "sale", NOW + 11, 0.5, 0.5),
-        TargetOutcome("a", "sale", NOW, 0.5),
-        TargetOutcome("a", "sale", NOW, 0.5, 0.5, {"click": 0.5}),
-        TargetOutcome("a", "sale", NOW, 0.5, 0.5, unit=""),
-        TargetOutcome("a", "sale", NOW, 0.5, 0.5, model_version=""),
-        TargetOutcome("a", "sale", NOW, 0.5, 0.5, fields={"colour": "red"}),
-    ],
-)
-def test_one_bad_outcome_leaves_all_to_the_slow_way(bad):
-    fine = [TargetOutcome("a", target, NOW, 0.5, 0.5) for target in ("sale", "click")]
+SALE = TargetOutcome("a", "sale", NOW, 0.5, 0.5)
+SHOWN = Impression("a", NOW, {"click": 0.5})
 
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"campaign": ""},
+        {"target": "view"},
+        {"target": "conversion"},
+        {"occurred_at": NOW + 11},
+        {"score": UNSET},
+        {"scores": {"click": 0.5}},
+        {"unit": ""},
+        {"model_version": ""},
+        {"fields": {"colour": "red"}},
+    ],
+    ids=str,
+)
+def test_one_bad_outcome_leaves_all_to_the_slow_way(change):
     found = Admission(SETTINGS, TIMES)
-    assert not found._admit_many(Trials.of_outcomes, [*fine, bad])
+    events = [SALE, replace(SALE, target="click"), replace(SALE, **change)]
+
+    assert not found._admit_many(Trials.of_outcomes, events)
     assert not found.batch
 
 
 @pytest.mark.parametrize(
-    "bad",
+    "change",
     [
-        Impression("", NOW, {"click": 0.5}),
-        Impression("日日日", NOW, {"click": 0.5}),
-        Impression("a", NOW + 11, {"click": 0.5}),
-        Impression("a", FIRST - 1, {"click": 0.5}),
-        Impression("a", NOW, {"conversion": 0.5}),
-        Impression("a", NOW, {"click": 0.5, "view": 0.5}),
-        Impression("a", NOW, {"click": 0.5}, ""),
-        Impression("a", NOW, {"click": 0.5}, "x" * 257),
-        Impression("a", NOW, {"click": 0.5}, unit=""),
-        Impression("a", NOW, {"click": 0.5}, unit="日" * 86),
-        Impression("a", NOW, {"click": 0.5}, fields={"device": ""}),
-        Impression("a", NOW, {"click": 0.5}, fields={"device": "a\x1fb"}),
-        Impression("a", NOW, {"click": 0.5}, fields={"colour": "red"}),
+        {"campaign": ""},
+        {"campaign": "日日日"},
+        {"occurred_at": NOW + 11},
+        {"occurred_at": FIRST - 1},
+        {"scores": {"conversion": 0.5}},
+        {"scores": {"click": 0.5, "view": 0.5}},
+        {"id": ""},
+        {"id": "x" * 257},
+        {"unit": ""},
+        {"unit": "日" * 86},
+        {"fields": {"device": ""}},
+        {"fields": {"device": "a\x1fb"}},
+        {"fields": {"colour": "red"}},
     ],
+    ids=str,
 )
-def test_one_bad_impression_leaves_all_to_the_slow_way(bad):
-    fine = [Impression("a", NOW, {"click": 0.5}), Impression("a", NOW, {"click": 0.5}, "1")]
-
+def test_one_bad_impression_leaves_all_to_the_slow_way(change):
     found = Admission(SETTINGS, TIMES)
-    assert not found._admit_many(Trials.of_impressions, [*fine, bad])
-    assert not found._admit_few([*fine, bad])
+    events = [SHOWN, replace(SHOWN, id="1"), replace(SHOWN, **change)]
+
+    assert not found._admit_many(Trials.of_impressions, events)
+    assert not found._admit_few(events)
     assert not found.batch
 
 

@@ -1,11 +1,11 @@
-"""Which clicks, behaviours and conversions count, by their own rules."""
+"""Which clicks, behaviours and conversions count, by their own rules; the limits of features."""
 
 import msgspec
 import pytest
 
 from app.events.admission import Admission
 from app.events.rejections import OpenTimes, Untimely
-from app.events.schema import Behaviour, Click, Conversion
+from app.events.schema import Behaviour, Click, Conversion, check_features
 from app.settings import Settings
 from app.storage.blocks import decode_conversions
 from app.storage.clicks import ClickRules, Refusal, StoreRefusal
@@ -42,11 +42,7 @@ def counted(admission):
 
 @pytest.mark.parametrize(
     ("scores", "opens", "counts"),
-    [
-        (BOTH, True, True),
-        ({"conversion": 0.5}, True, False),
-        ({"click": 0.25}, False, True),
-    ],
+    [(BOTH, True, True), ({"conversion": 0.5}, True, False), ({"click": 0.25}, False, True)],
 )
 def test_a_click_counts_by_the_scores_it_has(scores, opens, counts):
     admission = admission_of()
@@ -202,3 +198,27 @@ def test_what_the_store_refused_is_not_admitted_any_more():
     (rejection,) = admission.rejections.shown
     assert (rejection.index, rejection.event_type, rejection.reason) == (2, "behaviour", "late")
     assert admission.admitted["behaviour"] == 0
+
+
+@pytest.mark.parametrize(
+    "features",
+    [{}, {"a": 1.0, "é" * 64: "x" * 256, "b": ""}, {f"f{number}": 0.0 for number in range(64)}],
+)
+def test_features_within_the_limits_pass(features):
+    check_features(features)
+
+
+@pytest.mark.parametrize(
+    ("features", "error"),
+    [
+        ({"": 1.0}, 'features = "": the name of a feature must have 1 to 64 characters'),
+        ({"x" * 65: 1.0}, f'features = "{"x" * 60}...: the name of a feature must have 1 to 64'),
+        ({"a": 1.0, "b": "x" * 257}, f'features.b = "{"x" * 60}...: must have at most 256'),
+        ({f"f{n}": 0.0 for n in range(65)}, "features = an object of 65: a click has at most 64"),
+    ],
+)
+def test_features_beyond_them_are_refused(features, error):
+    with pytest.raises(ValidationError) as refused:
+        check_features(features)
+
+    assert str(refused.value).startswith(error)
