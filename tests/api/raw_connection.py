@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tests.api.problems import MEDIA_TYPE
-from tests.api.running_service import RunningService
+from tests.api.running_service import RunningService, eventually
 
 PATIENCE_SECONDS = 120
 QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.5]}'
@@ -121,6 +121,20 @@ def raw(service: RunningService, receive_buffer: int | None = None) -> Iterator[
         yield connection
     finally:
         connection.close()
+
+
+def closed(service: RunningService, reason: str) -> float:
+    """How many connections the service says it has ended for that reason."""
+    return service.metric("sirocco_connections_closed_total", reason=reason) or 0.0
+
+
+@contextmanager
+def ends_one(service: RunningService, reason: str) -> Iterator[RawConnection]:
+    """A connection that the service is to end for that reason."""
+    before = closed(service, reason)
+    with raw(service) as connection:
+        yield connection
+    eventually(lambda: closed(service, reason) == before + 1)
 
 
 def get(path: str, *headers: str) -> bytes:

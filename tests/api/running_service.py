@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from threading import Thread
 from typing import Any
 
@@ -73,6 +74,11 @@ class RunningService:
     def stored_keys(self) -> list[bytes]:
         """Every key in Redis but the watch's probe, for tests that show that there is none."""
         return sorted(name for name in self.store.keys("*") if name.decode() != PROBE)
+
+    def ids(self, target: str = "click") -> tuple[int, dict[str, int]]:
+        """The dictionary in force, and the number that stands for each campaign."""
+        listed = self.http.get(f"/v1/atlas/{target}/ids").json()
+        return int(listed["dictionary"], 16), dict(zip(listed["campaigns"], count(1)))
 
     def bins(self, target: str, hour: int) -> BinsTable:
         """What the events stored so far add up to."""

@@ -12,6 +12,8 @@ from tests.api.running_service import serving
 
 PATH = "/v1/admin/retrain"
 TRAIN = "/v1/admin/pccem/train"
+LAST = "9999-12-31T23:59:59+00:00"
+WITHIN = "must be within SIROCCO_WINDOW_HOURS (24) before"
 
 
 def test_a_refit_is_queued_as_a_job(service):
@@ -40,9 +42,11 @@ def test_a_refit_is_queued_as_a_job(service):
     }
 
 
+@pytest.mark.parametrize("path", [PATH, TRAIN])
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"target": null}'])
-def test_an_empty_request_means_everything(service, body):
-    assert service.http.post(PATH, content=body).json()["request"] == {}
+def test_an_empty_request_means_everything(service, path, body):
+    """Of a training: every delayed target."""
+    assert service.http.post(path, content=body).json()["request"] == {}
 
 
 def test_equal_requests_that_wait_are_one_job(service):
@@ -101,27 +105,15 @@ def test_a_full_queue_refuses_more(service):
         ({"campaigns": "a"}, "campaigns", "must be an array of strings", '"a"'),
         ({"campaigns": [7]}, "campaigns[0]", "must be a string", "7"),
         ({"as_of": "now"}, "as_of", "must be a time: RFC 3339 with a time zone", '"now"'),
-        (
-            {"as_of": "9999-12-31T23:59:59Z"},
-            "as_of",
-            "must be in the years 2000 to 2099",
-            '"9999-12-31T23:59:59+00:00"',
-        ),
+        ({"as_of": LAST}, "as_of", "must be in the years 2000 to 2099", f'"{LAST}"'),
         ({"as_of": 4_000_000_000}, "as_of", "must not be in the future", '"4000000000.0"'),
-        (
-            {"as_of": 978_307_200},
-            "as_of",
-            "must be within SIROCCO_WINDOW_HOURS (24) before",
-            '"2001-01-01T00:00:00+00:00"',
-        ),
+        ({"as_of": 978_307_200}, "as_of", WITHIN, '"2001-01-01T00:00:00+00:00"'),
         ({"as_of": 978_307_200, "allow_past": 1}, "allow_past", "must be true or false", "1"),
         ({"when": 1}, "when", "unknown field", None),
     ],
 )
 def test_every_broken_rule_is_named(refusing, wanted, field, rule, value):
-    answer = refusing.http.post(PATH, json=wanted)
-
-    broken_rule(answer, field, rule, value)
+    broken_rule(refusing.http.post(PATH, json=wanted), field, rule, value)
 
 
 def test_delayed_targets_are_refitted_too(service):
@@ -143,11 +135,6 @@ def test_a_training_is_queued_as_a_job(service):
     assert answers[1].json()["id"] == job["id"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{}", b'{"target": null}'])
-def test_an_empty_training_means_every_delayed_target(service, body):
-    assert service.http.post(TRAIN, content=body).json()["request"] == {}
-
-
 def test_a_training_and_a_refit_of_the_same_are_two_jobs(service):
     asked = {"target": "conversion"}
     ids = {service.http.post(path, json=asked).json()["id"] for path in (PATH, TRAIN)}
@@ -166,9 +153,7 @@ def test_a_training_and_a_refit_of_the_same_are_two_jobs(service):
     ],
 )
 def test_every_broken_rule_of_a_training_is_named(refusing, wanted, field, rule, value):
-    answer = refusing.http.post(TRAIN, json=wanted)
-
-    broken_rule(answer, field, rule, value)
+    broken_rule(refusing.http.post(TRAIN, json=wanted), field, rule, value)
 
 
 def test_without_delayed_targets_there_is_nothing_to_train(redis_url):

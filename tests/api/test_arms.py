@@ -8,7 +8,7 @@ from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, Split, unit_numbers
 from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
-from tests.api.problems import broken_rule
+from tests.api.problems import broken_rule, problem
 from tests.api.running_service import serving
 from tests.columns.bodies import (
     LEVELS,
@@ -130,11 +130,10 @@ def test_one_unit_for_all_scores(split):
 
 @pytest.mark.parametrize("form", ["names", "ids", "one", "json"])
 def test_binary_columns_are_answered_alike(split, form):
-    ids = split.http.get("/v1/atlas/click/ids").json()
     given, names = {}, CAMPAIGNS
     if form == "ids":
-        names = [ids["campaigns"].index(name) + 1 for name in CAMPAIGNS]
-        given = {"dictionary": int(ids["dictionary"], 16)}
+        dictionary, of_names = split.ids()
+        names, given = [of_names[name] for name in CAMPAIGNS], {"dictionary": dictionary}
     if form == "one":
         names = ["hats"]
     flags = LEVELS | UNITS | (ONE_CAMPAIGN if form == "one" else 0)
@@ -195,11 +194,10 @@ def test_arms_are_counted(split):
 def test_a_unit_that_is_none_is_refused(split, changes, field, rule):
     asked = {"target": "click", "campaign": "a", "scores": [0.1, 0.2]} | changes
 
-    answer = split.http.post(PATH, json=asked)
+    found = problem(split.http.post(PATH, json=asked), 422, "broken-rule")
 
-    assert answer.status_code == 422
-    assert answer.json()["field"] == field
-    assert rule in answer.json()["rule"]
+    assert found["field"] == field
+    assert rule in found["rule"]
 
 
 def test_all_rows_have_a_unit_or_none(split):

@@ -49,6 +49,12 @@ def test_huge_integers_are_refused_without_being_read_or_echoed(refusing, digits
     broken_rule(answer, "scores[0]", SCORE_RULE, "9" * 61 + "...")
 
 
+CLICK = {"target": "click", "campaign": "a"}
+EQUALLY_LONG = "has 1 items beside 2 scores; the columns must be equally long"
+KNOWN = "unknown target; known are click, conversion"
+ROW = {**CLICK, "score": 0.1}
+
+
 @pytest.mark.parametrize(
     ("request_body", "field", "rule", "value"),
     [
@@ -58,45 +64,20 @@ def test_huge_integers_are_refused_without_being_read_or_echoed(refusing, digits
         (
             {"target": "click", "campaigns": ["a"], "scores": [0.1, 0.2]},
             "campaigns",
-            "has 1 items beside 2 scores; the columns must be equally long",
+            EQUALLY_LONG,
             None,
         ),
-        (
-            {"target": "click", "campaign": "a", "campaigns": ["a"], "scores": [0.1]},
-            "campaign",
-            "stands beside campaigns",
-            None,
-        ),
+        ({**CLICK, "campaigns": ["a"], "scores": [0.1]}, "campaign", "stands beside", None),
         ({"target": "click", "campaigns": [], "scores": []}, "scores", "has 0 items", None),
         ({"target": "click", "campaign": "a", "scores": []}, "scores", "has 0 items", None),
         ({"rows": []}, "rows", "has 0 items; must have 1 to 50000", None),
         ({"rows": [], "target": "click"}, "target", "stands beside rows", None),
         ({"rows": [], "scores": []}, "scores", "stands beside rows", None),
-        (
-            {"target": "view", "campaign": "a", "scores": [0.1]},
-            "target",
-            "unknown target; known are click, conversion",
-            '"view"',
-        ),
-        (
-            {"rows": [{"target": "view", "campaign": "a", "score": 0.1}]},
-            "rows[0].target",
-            "unknown target; known are click, conversion",
-            '"view"',
-        ),
-        (
-            {"target": "click", "campaign": "a", "scores": [0.1], "Scores": 1},
-            "Scores",
-            "unknown field",
-            None,
-        ),
-        (
-            {"rows": [{"target": "click", "campaign": "a", "score": 0.1, "bid": 1}]},
-            "rows[0].bid",
-            "unknown field",
-            None,
-        ),
-        ({"rows": [{"target": "click", "campaign": "a"}]}, "rows[0].score", "is required", None),
+        ({**CLICK, "target": "view", "scores": [0.1]}, "target", KNOWN, '"view"'),
+        ({"rows": [{**ROW, "target": "view"}]}, "rows[0].target", KNOWN, '"view"'),
+        ({**CLICK, "scores": [0.1], "Scores": 1}, "Scores", "unknown field", None),
+        ({"rows": [{**ROW, "bid": 1}]}, "rows[0].bid", "unknown field", None),
+        ({"rows": [CLICK]}, "rows[0].score", "is required", None),
         ({"rows": {"0": {}}}, "rows", "must be an array of objects", '{"0": {}}'),
         ({"rows": [7]}, "rows[0]", "must be an object with target", "7"),
         ({"target": 7, "campaign": "a", "scores": [0.1]}, "target", "must be a string", "7"),

@@ -54,12 +54,6 @@ def in_json(service, pairs, target="click"):
     return service.http.post(f"{PATH}?explain=true", json=asked)
 
 
-def ids_of(service, target="click"):
-    content = service.http.get(f"/v1/atlas/{target}/ids").json()
-    numbers = {name: number for number, name in enumerate(content["campaigns"], 1)}
-    return int(content["dictionary"], 16), numbers
-
-
 @MANY
 @given(pairs=PAIRS)
 def test_names_give_the_probabilities_of_json(calibrating, pairs):
@@ -69,7 +63,7 @@ def test_names_give_the_probabilities_of_json(calibrating, pairs):
     answer = post(calibrating, scores_body(scores, campaigns=names, flags=LEVELS))
 
     expected = in_json(calibrating, pairs).json()
-    dictionary, _ = ids_of(calibrating)
+    dictionary, _ = calibrating.ids()
     assert read_answer(answer.content) == (
         expected["probabilities"],
         expected["levels"],
@@ -83,7 +77,7 @@ def test_interned_ids_give_the_probabilities_of_their_names(calibrating, pairs):
     """Id 0 stands for whoever has no map."""
     pairs = [("unseen" if name == "new-1" else name, score) for name, score in pairs]
     names, scores = zip(*pairs, strict=True)
-    dictionary, numbers = ids_of(calibrating)
+    dictionary, numbers = calibrating.ids()
     ids = [numbers.get(name, 0) for name in names]
 
     answer = post(
@@ -104,9 +98,10 @@ def test_interned_ids_give_the_probabilities_of_their_names(calibrating, pairs):
 @example(name="shoes", scores=[0.1, 0.3], repeats=50, interned=True)
 def test_one_campaign_stands_for_all_scores(calibrating, name, scores, repeats, interned):
     scores = scores * repeats
-    dictionary, numbers = ids_of(calibrating)
     one = {"campaigns": [name]}
     if interned:
+        name = "unseen" if name == "new-1" else name
+        dictionary, numbers = calibrating.ids()
         one = {"campaigns": [numbers.get(name, 0)], "dictionary": dictionary}
 
     answer = post(calibrating, scores_body(scores, flags=ONE_CAMPAIGN, **one))
@@ -229,7 +224,7 @@ def test_an_unknown_version_of_the_layout_names_the_known(refusing):
 
 
 def test_an_unknown_dictionary_names_the_one_in_force(calibrating):
-    dictionary, _ = ids_of(calibrating)
+    dictionary, _ = calibrating.ids()
 
     answer = post(calibrating, scores_body([0.5], campaigns=[1], dictionary=dictionary ^ 1))
 
@@ -239,7 +234,7 @@ def test_an_unknown_dictionary_names_the_one_in_force(calibrating):
 
 
 def test_an_id_beyond_the_list_is_refused(calibrating):
-    dictionary, numbers = ids_of(calibrating)
+    dictionary, numbers = calibrating.ids()
     ids = [1, len(numbers) + 1]
 
     answer = post(calibrating, scores_body([0.5, 0.5], campaigns=ids, dictionary=dictionary))
@@ -251,7 +246,7 @@ def test_an_id_beyond_the_list_is_refused(calibrating):
 def test_a_former_list_is_answered_right_after_a_publish(service, atlas):
     """Campaigns came and went: each id still means its campaign, by the maps of now."""
     service.publish({"click": atlas})
-    dictionary, numbers = ids_of(service)
+    dictionary, numbers = service.ids()
     maps = {name: CalibrationMap.proportional(0.25) for name in ("before", "shoes", "zzz")}
     service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(0.125))})
     body = scores_body(
@@ -265,7 +260,7 @@ def test_a_former_list_is_answered_right_after_a_publish(service, atlas):
 
     assert probabilities == [0.0625, 0.0625, 0.125]
     assert levels == ["target", "target", "campaign"]
-    assert in_force == ids_of(service)[0] != dictionary
+    assert in_force == service.ids()[0] != dictionary
 
 
 def test_scores_of_columns_are_counted_by_level(service, version):

@@ -336,7 +336,7 @@ def test_without_immediate_clicks_impressions_are_refused_as_in_json(settings, r
 
 def test_interned_campaigns_are_stored_by_name(service, atlas):
     service.publish({"click": atlas})
-    dictionary = int(service.http.get("/v1/atlas/click/ids").json()["dictionary"], 16)
+    dictionary = service.ids()[0]
     now = time.time()
     body = impressions_body([0.25, 0.5, 0.5], [now] * 3, campaigns=[2, 1, 2], dictionary=dictionary)
 
@@ -350,7 +350,7 @@ def test_interned_campaigns_are_stored_by_name(service, atlas):
 def test_interned_campaigns_of_a_former_list_are_stored_by_name(service, atlas):
     """Also one that lost its map meanwhile."""
     service.publish({"click": atlas})
-    dictionary = int(service.http.get("/v1/atlas/click/ids").json()["dictionary"], 16)
+    dictionary = service.ids()[0]
     service.publish({})
     now = time.time()
     body = impressions_body([0.5], [now], campaigns=[1], dictionary=dictionary, flags=ONE_CAMPAIGN)
@@ -361,7 +361,7 @@ def test_interned_campaigns_of_a_former_list_are_stored_by_name(service, atlas):
 
 def test_the_id_zero_names_no_campaign(service, version):
     """Nothing could be counted for it; its neighbours are."""
-    dictionary = int(service.http.get("/v1/atlas/click/ids").json()["dictionary"], 16)
+    dictionary = service.ids()[0]
     now = time.time()
     body = impressions_body([0.5] * 3, [now] * 3, campaigns=[1, 0, 1], dictionary=dictionary)
 
@@ -390,7 +390,7 @@ def test_a_body_that_cannot_be_is_refused_whole(refusing, more, status, slug):
 
 
 def test_an_id_beyond_the_list_refuses_the_request(refusing):
-    dictionary = int(refusing.http.get("/v1/atlas/click/ids").json()["dictionary"], 16)
+    dictionary = refusing.ids()[0]
 
     answer = post(refusing, impressions_body([0.5], [AS_OF], campaigns=[1], dictionary=dictionary))
 

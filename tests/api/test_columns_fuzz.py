@@ -50,7 +50,7 @@ def attacked(settings):
 
 @pytest.fixture(scope="module")
 def dictionary(attacked):
-    return int(attacked.http.get("/v1/atlas/click/ids").json()["dictionary"], 16)
+    return attacked.ids()[0]
 
 
 def requests(dictionary):

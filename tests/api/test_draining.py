@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
+from typing import Any
 
 import httpx
 import pytest
@@ -46,6 +47,16 @@ def serving(settings: Settings, redis_url: str) -> Iterator[tuple[uvicorn.Server
         yield server, server.servers[0].sockets[0].getsockname()[1]
 
 
+@contextmanager
+def connected(settings: Settings, redis_url: str) -> Iterator[Any]:
+    """The same with a connection."""
+    with (
+        serving(settings, redis_url) as (server, port),
+        socket.create_connection(("127.0.0.1", port)) as connection,
+    ):
+        yield server, port, connection
+
+
 def one_answer(connection: socket.socket) -> bytes:
     """All that comes until an object of JSON ends."""
     answer = connection.recv(65536)
@@ -61,10 +72,7 @@ def received(connection: socket.socket) -> bytes:
 
 def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: str) -> None:
     """Its answer is the last on its connection, and says so."""
-    with (
-        serving(settings, redis_url) as (server, port),
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
+    with connected(settings, redis_url) as (server, port, connection):
         connection.sendall(HEAD + QUESTION[:10])
         eventually(lambda: any(taken.cycle for taken in server.server_state.connections))
 
@@ -81,10 +89,7 @@ def test_a_request_that_stays_half_here_is_told_that_nobody_waits_for_the_rest(
     settings: Settings, redis_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is no fault of the service: a problem as any other, and no traceback in the log."""
-    with (
-        serving(settings, redis_url) as (server, port),
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
+    with connected(settings, redis_url) as (server, _, connection):
         server.config.timeout_graceful_shutdown = 1
         head = b"POST /v1/events HTTP/1.1\r\nhost: sirocco\r\ncontent-length: 9999\r\n\r\n"
         connection.sendall(head + b"[")
@@ -105,10 +110,7 @@ def test_a_connection_without_a_request_may_still_bring_one(
 ) -> None:
     """One that was just made, or whose caller is about to ask again."""
     monkeypatch.setattr(IDLE_SECONDS, 600.0)
-    with (
-        serving(settings, redis_url) as (server, port),
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
+    with connected(settings, redis_url) as (server, port, connection):
         if used_before:
             connection.sendall(HEAD + QUESTION)
             assert one_answer(connection).startswith(b"HTTP/1.1 200 ")
@@ -128,10 +130,7 @@ def test_a_server_that_stood_still_meanwhile_reads_what_has_come(
 ) -> None:
     """Its host may take the processor away for longer than it waits for idle connections."""
     monkeypatch.setattr(IDLE_SECONDS, 0.4)
-    with (
-        serving(settings, redis_url) as (server, port),
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
+    with connected(settings, redis_url) as (server, _, connection):
         eventually(lambda: bool(server.server_state.connections))
         status, looks = server._status, []
 
@@ -151,10 +150,7 @@ def test_a_server_that_stood_still_meanwhile_reads_what_has_come(
 
 def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: str) -> None:
     """They are closed in the end, without a byte."""
-    with (
-        serving(settings, redis_url) as (server, port),
-        socket.create_connection(("127.0.0.1", port)) as connection,
-    ):
+    with connected(settings, redis_url) as (server, _, connection):
         eventually(lambda: bool(server.server_state.connections))
         server.should_exit = True
 

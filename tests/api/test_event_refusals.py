@@ -23,6 +23,9 @@ BEHAVIOURS = (
     "unknown behaviour; known are session_seconds, page_views, add_to_cart, favorites, purchases"
 )
 TARGETS = "unknown target; known are click, conversion"
+NO_CELL = "scores.click: is required: it says which cell to count in"
+FEATURE_RULE = "must be a number or a string"
+NAME_RULE = "the name of a feature must have 1 to 64 characters"
 
 
 def without(event, field):
@@ -64,14 +67,8 @@ def refused(refusing, body):
         (impression(NOW, score=10**30), f"scores.click = 1e+30: {SCORE_RULE}"),
         (impression(NOW, scores={"view": 0.5}), f"scores.view: {TARGETS}"),
         (impression(NOW, scores={"click": 0.5, "view": 0.5}), f"scores.view: {TARGETS}"),
-        (
-            impression(NOW, scores={"conversion": 0.5}),
-            "scores.click: is required: it says which cell to count in",
-        ),
-        (
-            impression(NOW, scores={}),
-            "scores.click: is required: it says which cell to count in",
-        ),
+        (impression(NOW, scores={"conversion": 0.5}), NO_CELL),
+        (impression(NOW, scores={}), NO_CELL),
         (impression(NOW, scores=0.5), "scores = 0.5: must be an object of target names and scores"),
         (impression(NOW, bid=-1), f"bid = -1: {PRICE_RULE}"),
         (impression(NOW, cost=float("inf")), f"cost = Infinity: {PRICE_RULE}"),
@@ -80,23 +77,11 @@ def refused(refusing, body):
         (impression(NOW, unit=""), 'unit = "": must have 1 to 256 bytes of UTF-8'),
         (impression(NOW, arm="blue"), 'arm = "blue": must be champion, challenger or raw'),
         (impression(NOW, speed=9), "speed: unknown field"),
-        (
-            click(NOW, "1", features={"a": 1, "b": [2]}),
-            "features.b = [2]: must be a number or a string",
-        ),
+        (click(NOW, "1", features={"a": 1, "b": [2]}), f"features.b = [2]: {FEATURE_RULE}"),
         (click(NOW, "1", features=7), f"features = 7: {FEATURES_RULE}"),
-        (
-            click(NOW, "1", features={"a": float("inf")}),
-            "features.a = Infinity: must be a number or a string",
-        ),
-        (
-            click(NOW, "1", features={"a" * 65: 1}),
-            f'features = "{"a" * 60}...: the name of a feature must have 1 to 64 characters',
-        ),
-        (
-            click(NOW, "1", scores={}),
-            "scores.click: is required: it says which cell to count in",
-        ),
+        (click(NOW, "1", features={"a": float("inf")}), f"features.a = Infinity: {FEATURE_RULE}"),
+        (click(NOW, "1", features={"a" * 65: 1}), f'features = "{"a" * 60}...: {NAME_RULE}'),
+        (click(NOW, "1", scores={}), NO_CELL),
         (without(behaviour(NOW, "1"), "value"), "value: is required"),
         (without(behaviour(NOW, "1"), "name"), "name: is required"),
         (without(behaviour(NOW, "1"), "click_id"), "click_id: is required"),

@@ -144,9 +144,8 @@ def test_binary_columns_are_answered_to_the_same_bits(fielded, form):
     number = 5 if form == "few" else N
     names, given = CAMPAIGNS[:number], {}
     if form == "ids":
-        ids = fielded.http.get("/v1/atlas/click/ids").json()
-        names = [ids["campaigns"].index(name) + 1 for name in names]
-        given = {"dictionary": int(ids["dictionary"], 16)}
+        dictionary, numbers = fielded.ids()
+        names, given = [numbers[name] for name in names], {"dictionary": dictionary}
     asked = columns(number)
     if form == "one":
         names = ["hats"]
@@ -173,15 +172,12 @@ def test_an_id_of_an_earlier_list_keeps_the_deviation_of_its_campaign(settings, 
     maps = {name: CalibrationMap.proportional(by) for name, by in FACTORS.items()}
     with new_redis() as redis, serving(fields, redis.url) as service:
         service.publish({"click": Atlas.build(maps).with_effects(effects())})
-        listed = service.http.get("/v1/atlas/click/ids").json()
+        dictionary, numbers = service.ids()
         del maps["hats"]
         service.publish({"click": Atlas.build(maps).with_effects(effects())})
-        ids = [listed["campaigns"].index(name) + 1 for name in CAMPAIGNS[:number]]
-        sent = columns(number)
-        body = scores_body(
-            SCORES[:number], behind=field_sections(sent["fields"]), campaigns=ids, flags=FIELDS,
-            dictionary=int(listed["dictionary"], 16),
-        )  # fmt: skip
+        sent, fields_of = columns(number), field_sections(columns(number)["fields"])
+        named = {"campaigns": [numbers[name] for name in CAMPAIGNS[:number]], "flags": FIELDS}
+        body = scores_body(SCORES[:number], behind=fields_of, dictionary=dictionary, **named)
         answer = service.http.post(PATH, content=body, headers=COLUMNS)
 
         assert read_answer(answer.content)[0] == post(service, sent)["probabilities"]

@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -101,15 +100,6 @@ def test_a_request_with_one_wrong_byte_is_too(service, version, request, place, 
     place %= len(body)
 
     check_equal(service, body[:place] + byte + body[place + 1 :])
-
-
-@pytest.mark.parametrize("path", ["/v1/calibrate", "/v1/events"])
-@pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "DELETE"])
-def test_other_methods_are_refused_by_the_framework(shared_service, path, method):
-    answer = shared_service.http.request(method, path)
-
-    problem(answer, 405, "method-not-allowed")
-    assert answer.headers["allow"] == "POST"
 
 
 def test_hot_requests_are_counted_under_their_routes(service):

@@ -54,13 +54,10 @@ def test_a_product_is_that_of_the_single_answers_to_the_last_bit(service, data):
         found = single.json()["probabilities"]
         expected = [product * one for product, one in zip(expected, found, strict=True)]
 
+    each = [{name: scores[name][i] for name in FACTORS} for i in range(number)]
     rows = [
-        {
-            "target": "all",
-            "campaign": campaigns[i],
-            "scores": {name: scores[name][i] for name in FACTORS},
-        }
-        for i in range(number)
+        {"target": "all", "campaign": campaign, "scores": of_each}
+        for campaign, of_each in zip(campaigns, each, strict=True)
     ]
     columns = {"target": "all", "campaigns": campaigns, "scores": scores}
 
@@ -100,65 +97,37 @@ NEEDS_BOTH = "is a product, which takes JSON with scores of each factor: click, 
 NO_FACTOR = "is no factor of pay: click, conversion"
 EQUALLY_LONG = "has 2 items beside 1 of scores.click; the columns must be equally long"
 VALUE = "must be a number from 0 to 1000000"
+OF_PRODUCTS = "is for products only"
+LEFT_OUT = "is required: it is a factor of pay"
+NO_SCORES = "is required: those of each factor"
+A_NUMBER = "must be a number in [0, 1], in columns an array of such"
+NUMBERS = "must be an array of numbers in [0, 1]"
+KNOWN = "unknown target; known are click, install, conversion, pay, all"
+BOTH = '{"click": [0.1], "conversion": [0.2]}'
+CLICK = {"target": "click", "campaign": "a", "score": 0}
+
+
+def scored(click, conversion):
+    return {"scores": {"click": click, "conversion": conversion}}
 
 
 @pytest.mark.parametrize(
     ("changed", "field", "rule", "value"),
     [
         ({"scores": [0.1]}, "target", NEEDS_BOTH, '"pay"'),
-        (
-            {"scores": {"click": [0.1]}},
-            "scores.conversion",
-            "is required: it is a factor of pay",
-            None,
-        ),
+        ({"scores": {"click": [0.1]}}, "scores.conversion", LEFT_OUT, None),
         ({"scores": {**PAY["scores"], "install": [0.1]}}, "scores.install", NO_FACTOR, None),
-        (
-            {"scores": {"click": [0.1], "conversion": [0.2, 0.1]}},
-            "scores.conversion",
-            EQUALLY_LONG,
-            None,
-        ),
-        (
-            {"scores": {"click": 0.1, "conversion": [0.2]}},
-            "scores.click",
-            "must be a number in [0, 1], in columns an array of such",
-            "0.1",
-        ),
-        (
-            {"scores": {"click": [0.1], "conversion": [1.2]}},
-            "scores.conversion[0]",
-            "must be a number in [0, 1]",
-            "1.2",
-        ),
-        (
-            {"scores": {"click": [], "conversion": []}},
-            "scores",
-            "has 0 items; must have 1 to 50000",
-            None,
-        ),
+        (scored([0.1], [0.2, 0.1]), "scores.conversion", EQUALLY_LONG, None),
+        (scored(0.1, [0.2]), "scores.click", A_NUMBER, "0.1"),
+        (scored([0.1], [1.2]), "scores.conversion[0]", "must be a number in [0, 1]", "1.2"),
+        (scored([], []), "scores", "has 0 items; must have 1 to 50000", None),
         ({"campaign": ""}, "campaign", "must have 1 to 256 bytes of UTF-8", '""'),
         ({"values": [1, 2]}, "values", EQUALLY_LONG, None),
         ({"values": [-1]}, "values[0]", VALUE, "-1"),
         ({"values": [1000001]}, "values[0]", VALUE, "1000001"),
-        (
-            {"target": "click"},
-            "scores",
-            "must be an array of numbers in [0, 1]",
-            '{"click": [0.1], "conversion": [0.2]}',
-        ),
-        (
-            {"target": "click", "scores": [0.1], "values": [1]},
-            "values",
-            "is for products only",
-            None,
-        ),
-        (
-            {"target": "buy"},
-            "target",
-            "unknown target; known are click, install, conversion, pay, all",
-            '"buy"',
-        ),
+        ({"target": "click"}, "scores", NUMBERS, BOTH),
+        ({"target": "click", "scores": [0.1], "values": [1]}, "values", OF_PRODUCTS, None),
+        ({"target": "buy"}, "target", KNOWN, '"buy"'),
     ],
 )
 def test_broken_columns_name_field_value_and_rule(service, changed, field, rule, value):
@@ -169,33 +138,13 @@ def test_broken_columns_name_field_value_and_rule(service, changed, field, rule,
     ("row", "field", "rule", "value"),
     [
         ({**ROW, "score": 0.1}, "rows[1].score", NEEDS_BOTH, None),
-        (
-            {"target": "pay", "campaign": "a"},
-            "rows[1].scores",
-            "is required: those of each factor",
-            None,
-        ),
-        (
-            {**ROW, "scores": {"click": 0.1}},
-            "rows[1].scores.conversion",
-            "is required: it is a factor of pay",
-            None,
-        ),
+        ({"target": "pay", "campaign": "a"}, "rows[1].scores", NO_SCORES, None),
+        ({**ROW, "scores": {"click": 0.1}}, "rows[1].scores.conversion", LEFT_OUT, None),
         ({**ROW, "scores": {**ROW["scores"], "x": 1}}, "rows[1].scores.x", NO_FACTOR, None),
         ({**ROW, "value": 1e7}, "rows[1].value", VALUE, "10000000.0"),
         ({"target": "click", "campaign": "a"}, "rows[1].score", "is required", None),
-        (
-            {"target": "click", "campaign": "a", "score": 0, "value": 1},
-            "rows[1].value",
-            "is for products only",
-            None,
-        ),
-        (
-            {"target": "click", "campaign": "a", "score": 0, "scores": {}},
-            "rows[1].scores",
-            "is for products only",
-            None,
-        ),
+        ({**CLICK, "value": 1}, "rows[1].value", OF_PRODUCTS, None),
+        ({**CLICK, "scores": {}}, "rows[1].scores", OF_PRODUCTS, None),
     ],
 )
 def test_broken_rows_name_field_value_and_rule(service, row, field, rule, value):

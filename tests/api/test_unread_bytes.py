@@ -12,7 +12,7 @@ import uvloop
 
 from app.api.server.protocol import unread_bytes
 
-Story = Callable[[], Coroutine[Any, Any, None]]
+Story = Callable[["Connection"], Coroutine[Any, Any, None]]
 Play = Callable[[Story], None]
 
 # More than the kernel takes of a connection, so that the transport keeps some itself.
@@ -81,14 +81,18 @@ async def connection() -> AsyncIterator[Connection]:
 
 @pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
 def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a story on one kind of loop."""
-    return lambda story: request.param(asyncio.wait_for(story(), PATIENCE_SECONDS))
+    """Runs a story of a connection on one kind of loop."""
+
+    async def run(story: Story) -> None:
+        async with connection() as open_one:
+            await story(open_one)
+
+    return lambda story: request.param(asyncio.wait_for(run(story), PATIENCE_SECONDS))
 
 
 def test_nothing_is_unread_where_nothing_was_written(play: Play) -> None:
-    async def story() -> None:
-        async with connection() as open_one:
-            assert unread_bytes(open_one.transport) == 0
+    async def story(open_one: Connection) -> None:
+        assert unread_bytes(open_one.transport) == 0
 
     play(story)
 
@@ -96,14 +100,13 @@ def test_nothing_is_unread_where_nothing_was_written(play: Play) -> None:
 def test_what_the_callers_machine_holds_is_not_counted(play: Play) -> None:
     """The caller has read nothing, but its kernel has acknowledged the few bytes."""
 
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(b"x" * 100)
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(b"x" * 100)
 
-            await open_one.until(lambda unread: unread == 0)
+        await open_one.until(lambda unread: unread == 0)
 
-            open_one.caller.setblocking(True)
-            assert open_one.caller.recv(1000) == b"x" * 100
+        open_one.caller.setblocking(True)
+        assert open_one.caller.recv(1000) == b"x" * 100
 
     play(story)
 
@@ -111,14 +114,13 @@ def test_what_the_callers_machine_holds_is_not_counted(play: Play) -> None:
 def test_what_does_not_fit_on_the_callers_machine_is_counted(play: Play) -> None:
     """Both what the transport keeps and what waits in our kernel."""
 
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(bytes(MUCH))
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(bytes(MUCH))
 
-            unread = await open_one.until(lambda unread: unread < MUCH)
+        unread = await open_one.until(lambda unread: unread < MUCH)
 
-            assert unread >= MUCH - MOST_HELD
-            assert 0 < open_one.transport.get_write_buffer_size() < unread
+        assert unread >= MUCH - MOST_HELD
+        assert 0 < open_one.transport.get_write_buffer_size() < unread
 
     play(story)
 
@@ -126,29 +128,27 @@ def test_what_does_not_fit_on_the_callers_machine_is_counted(play: Play) -> None
 def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(play: Play) -> None:
     """A slow reader's progress: the kernel takes more from the transport in large steps only."""
 
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(bytes(MUCH))
-            before = await open_one.until(lambda unread: unread < MUCH)
-            kept = open_one.transport.get_write_buffer_size()
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(bytes(MUCH))
+        before = await open_one.until(lambda unread: unread < MUCH)
+        kept = open_one.transport.get_write_buffer_size()
 
-            await open_one.read(2 * MOST_HELD)
-            after = await open_one.until(lambda unread: unread < before)
+        await open_one.read(2 * MOST_HELD)
+        after = await open_one.until(lambda unread: unread < before)
 
-            assert before - after <= 3 * MOST_HELD
-            assert open_one.transport.get_write_buffer_size() == kept
+        assert before - after <= 3 * MOST_HELD
+        assert open_one.transport.get_write_buffer_size() == kept
 
     play(story)
 
 
 def test_once_all_is_read_nothing_is_unread(play: Play) -> None:
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(bytes(MUCH))
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(bytes(MUCH))
 
-            await open_one.read(MUCH)
+        await open_one.read(MUCH)
 
-            await open_one.until(lambda unread: unread == 0)
+        await open_one.until(lambda unread: unread == 0)
 
     play(story)
 
@@ -156,12 +156,11 @@ def test_once_all_is_read_nothing_is_unread(play: Play) -> None:
 def test_a_closing_connection_still_counts_what_is_under_way(play: Play) -> None:
     """It is closed once the caller has read, so there is something to wait for."""
 
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(bytes(MUCH))
-            open_one.transport.close()
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(bytes(MUCH))
+        open_one.transport.close()
 
-            assert await open_one.until(lambda unread: unread < MUCH) >= MUCH - MOST_HELD
+        assert await open_one.until(lambda unread: unread < MUCH) >= MUCH - MOST_HELD
 
     play(story)
 
@@ -170,19 +169,18 @@ def test_a_closing_connection_still_counts_what_is_under_way(play: Play) -> None
 def test_a_closed_connection_has_nothing_unread(play: Play, looked_at_before: bool) -> None:
     """Also when the number of its file is somebody else's by now."""
 
-    async def story() -> None:
-        async with connection() as open_one:
-            open_one.transport.write(bytes(MUCH))
-            if looked_at_before:
-                assert unread_bytes(open_one.transport) > 0
-            open_one.transport.abort()
-            await open_one.sender.over
-            with ExitStack() as others:
-                for ours, theirs in (socket.socketpair() for _ in range(8)):
-                    others.enter_context(ours)
-                    others.enter_context(theirs)
-                    ours.send(b"unread")
+    async def story(open_one: Connection) -> None:
+        open_one.transport.write(bytes(MUCH))
+        if looked_at_before:
+            assert unread_bytes(open_one.transport) > 0
+        open_one.transport.abort()
+        await open_one.sender.over
+        with ExitStack() as others:
+            for ours, theirs in (socket.socketpair() for _ in range(8)):
+                others.enter_context(ours)
+                others.enter_context(theirs)
+                ours.send(b"unread")
 
-                assert unread_bytes(open_one.transport) == 0
+            assert unread_bytes(open_one.transport) == 0
 
     play(story)
