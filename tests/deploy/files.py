@@ -46,6 +46,22 @@ def pods(made: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     }
 
 
+def check_restricted(pod: dict[str, Any]) -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted and more."""
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert "memory" in container["resources"]["limits"]
+
+
 @cache
 def unit(name: str) -> list[tuple[str, str]]:
     """The options of a systemd unit in order."""

@@ -3,7 +3,7 @@
 import pytest
 
 from app.lake.executors import PodOptions, indexed_job
-from tests.deploy.files import MISSING
+from tests.deploy.files import MISSING, check_restricted
 
 OPTIONS = PodOptions("sirocco-lake", "registry/sirocco:1", "keys", "1", "2Gi", 4, 8)
 
@@ -22,15 +22,7 @@ def test_its_pods_have_no_privileges():
     pod = job()["spec"]["template"]["spec"]
     (container,) = pod["containers"]
 
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert pod["securityContext"]["runAsUser"] > 0
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert pod["automountServiceAccountToken"] is False
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    check_restricted(pod)
     assert container["resources"]["limits"] == {"memory": "2Gi"}
 
 

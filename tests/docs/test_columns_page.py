@@ -5,26 +5,20 @@ import re
 import shlex
 import struct
 import subprocess
-import time
 from typing import Any
 
-import httpx
 import pytest
 
 from app.columns import layout
 from app.columns.campaigns import CampaignIds
-from app.storage.lease import Lease
-from app.storage.redis.client import open_redis
-from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
+from tests.api.running_service import RunningService
 from tests.columns.bodies import ONE_CAMPAIGN, scores_body
 from tests.docs.pages import code_blocks, table_below, text_of
-from tests.loopback import LOOPBACK
 
 PAGE = text_of("docs/columns.md")
 EXAMPLE = code_blocks(PAGE, "python")[0]
 SHOWN_URL = "http://127.0.0.1:8080"
-PATIENCE_SECONDS = 60
 
 
 def run_example(url: str) -> dict[str, Any]:
@@ -34,42 +28,27 @@ def run_example(url: str) -> dict[str, Any]:
     return names
 
 
-def publish(redis_url: str, atlas: Atlas) -> str:
-    with open_redis(redis_url) as store:
-        lease = Lease(store, "worker", "test", 60)
-        assert lease.acquire()
-        atlases = {"click": atlas.to_bytes()}
-        version = Versions(store, 2).publish(lease.token, 0.0, time.time(), atlases, {})
-        lease.release()
-        return version
-
-
 def test_the_example_prints_what_it_shows(
-    service_url: str, capsys: pytest.CaptureFixture[str]
+    service: RunningService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Beside a fresh service."""
     assert SHOWN_URL in EXAMPLE
 
-    run_example(service_url)
+    run_example(service.url)
 
     assert capsys.readouterr().out == code_blocks(PAGE, "text")[0]
 
 
-def test_the_example_gets_the_probabilities_of_json(service_url: str, redis_url: str) -> None:
+def test_the_example_gets_the_probabilities_of_json(service: RunningService) -> None:
     """By names and by ids, once there are maps."""
     maps = {name: CalibrationMap.proportional(0.5) for name in ("hats", "shoes")}
-    version = publish(redis_url, Atlas.build(maps, CalibrationMap.proportional(0.25)))
-    end = time.monotonic() + PATIENCE_SECONDS
-    while httpx.get(f"{service_url}/readyz", **LOOPBACK).json()["version"] != version:
-        assert time.monotonic() < end, "the version was never served"
-        time.sleep(0.01)
+    service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(0.25))})
 
-    names = run_example(service_url)
+    names = run_example(service.url)
 
     campaigns, scores = ["shoes", "unseen", "hats"], [0.1, 0.2, 0.3]
     asked = {"target": "click", "campaigns": campaigns, "scores": scores}
-    answer = httpx.post(f"{service_url}/v1/calibrate", json=asked, **LOOPBACK).json()
-    expected = answer["probabilities"]
+    expected = service.http.post("/v1/calibrate", json=asked).json()["probabilities"]
     assert names["id_of"] == {"hats": 1, "shoes": 2}
     by_name = names["encode"]("click", campaigns, scores)
     assert names["calibrate"](by_name) == (200, expected)

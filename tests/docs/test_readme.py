@@ -11,6 +11,7 @@ from benchmarks.figures import middle
 from benchmarks.http.calibrate_ratios import FRAMEWORKS, column_of
 from benchmarks.report.page import other_machines
 from benchmarks.report.results import saved
+from tests.api.running_service import RunningService
 from tests.docs.pages import ROOT, code_blocks, text_of
 from tests.docs.shown_commands import Shown, shown_commands
 from tests.recorded.commands import sirocco
@@ -21,7 +22,7 @@ _EXAMPLE_LINES = 12
 
 
 def test_client_example_prints_what_it_shows(
-    service_url: str, capsys: pytest.CaptureFixture[str]
+    service: RunningService, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Whoever pastes the example into a shell beside a fresh service sees the printed lines."""
     example = code_blocks(README, "python")[0]
@@ -29,7 +30,7 @@ def test_client_example_prints_what_it_shows(
     assert _SHOWN_URL in example
 
     names: dict[str, Any] = {}
-    exec(compile(example.replace(_SHOWN_URL, service_url), "README.md", "exec"), names)
+    exec(compile(example.replace(_SHOWN_URL, service.url), "README.md", "exec"), names)
     names["sirocco"].close()
 
     assert capsys.readouterr().out == shown
@@ -95,11 +96,6 @@ def test_two_commands_are_targets_of_make() -> None:
     named = re.findall(r"^make (\w+)", README, re.MULTILINE)
 
     assert {"run", "test"} <= set(named) <= set(targets)
-
-
-def test_picture_is_small() -> None:
-    """The picture above the fold must not weigh more than the page's patience."""
-    assert (ROOT / "docs/images/reliability.png").stat().st_size < 150_000
 
 
 def number_after(words: str) -> float:

@@ -12,17 +12,22 @@ import pytest
 from app.errors import BAD_INPUT, FAILED, CommandError
 from app.reports import page as pages
 from app.reports.page import (
+    Chart,
     Page,
     Section,
     Table,
     Tile,
     check_report,
     how_made,
+    layout,
     numeric_columns,
     write_page,
 )
 from tests.reports.sample_page import SCRIPT, drawn_page, sample_page
 
+LOW = Chart("low", "", '<svg viewBox="0 0 440 320">')
+TALL = Chart("tall", "", '<svg viewBox="0 0 440 700">')
+TABLE = Table(["a"], [])
 PLAIN = Page("Title", "Subtitle", "Verdict.", [], [])
 
 
@@ -194,3 +199,23 @@ def test_the_footer_says_how_and_when() -> None:
 def test_columns_of_numbers_are_aligned_on_the_right(cell: str, numeric: bool) -> None:
     assert numeric_columns(Table(["x"], [[cell], [cell]])) == [numeric]
     assert numeric_columns(Table(["x"], [[cell], ["-"]])) == [numeric or not cell]
+
+
+@pytest.mark.parametrize(
+    ("parts", "classes"),
+    [
+        ([], []),
+        ([LOW], ["alone"]),
+        ([TALL], ["alone"]),
+        ([LOW, LOW], ["", ""]),
+        ([LOW, LOW, LOW], ["", "", "alone"]),
+        ([LOW, TALL, LOW], ["", "tall", ""]),
+        ([LOW, TALL], ["", ""]),
+        ([TALL, TALL], ["tall", "tall"]),
+        ([TALL, LOW, LOW, LOW], ["tall", "", "", "alone"]),
+        ([LOW, TABLE, LOW, LOW], ["alone", "wide", "", ""]),
+    ],
+)
+def test_charts_are_paired(parts: list[Chart | Table], classes: list[str]) -> None:
+    """No half of a wide screen stays empty beside a chart."""
+    assert layout(parts) == classes
