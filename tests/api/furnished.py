@@ -8,11 +8,9 @@ import numpy as np
 from app.storage import keys
 from app.storage.bins import BinsStore
 from app.storage.jobs import Jobs
-from app.storage.lease import Heartbeat, Lease
-from app.storage.versions import Versions
-from app.worker.refit import Refitter, Request
+from app.storage.lease import Heartbeat
 from tests.api.events import HOUR_SECONDS, outcome
-from tests.api.running_service import RunningService, eventually
+from tests.api.running_service import RunningService
 
 HOURS = 3
 BUSY = ("shoes", "hats", "books/paper", "toys<b>", "garden & home", "coffee")
@@ -77,19 +75,13 @@ def furnish(service: RunningService, others: int = 0) -> list[str]:
     rng = np.random.default_rng(11)
     first = (int(time.time()) // HOUR_SECONDS - HOURS) * HOUR_SECONDS
     store = service.store
-    bins = BinsStore(store, service.settings.ttl_seconds)
-    refitter = Refitter(service.settings, bins, Versions(store, 8))
     found = []
-    lease = Lease(store, "worker", "test", 600)
-    assert lease.acquire()
     for hour in range(HOURS):
         _send(service, first + hour * HOUR_SECONDS, rng)
-        until = float(first + (hour + 1) * HOUR_SECONDS)
-        report = refitter.run(Request(until), lease.token, lambda at=until: at)
+        report = service.refit(float(first + (hour + 1) * HOUR_SECONDS))
         found.append(str(report["version"]))
-    lease.release()
+    bins = BinsStore(store, service.settings.ttl_seconds)
     _add_evidence(bins, first // HOUR_SECONDS + HOURS, others)
-    eventually(lambda: service.serving == found[-1])
     jobs = Jobs(store)
     jobs.submit("retrain", {"target": "click"}, time.time())
     jobs.finish(jobs.take(time.time()).id, time.time(), result={})

@@ -19,12 +19,13 @@ from app.api.server.server import server_of
 from app.settings import Settings
 from app.storage.bins import BinsStore
 from app.storage.keys import PROBE
-from app.storage.lease import Lease
+from app.storage.lease import Lease, LeaseToken
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
+from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
 
-LEASE_SECONDS = 60
+LEASE_SECONDS = 600
 PATIENCE_SECONDS = 240
 
 
@@ -46,24 +47,29 @@ class RunningService:
         published_at: float | None = None,
     ) -> str:
         """Bring a version into force as the worker does, and return once it is served."""
-        lease = Lease(self.store, "worker", "test", LEASE_SECONDS)
-        assert lease.acquire()
         packed = {target: atlas.to_bytes() for target, atlas in atlases.items()}
         at = time.time() if published_at is None else published_at
         versions = Versions(self.store, self.settings.versions_kept)
-        version = versions.publish(lease.token, as_of, at, packed, dict(report or {}))
-        lease.release()
+        with leased(self.store) as token:
+            version = versions.publish(token, as_of, at, packed, dict(report or {}))
         eventually(lambda: self.serving == version)
         return version
 
+    def refit(self, until: float, **parts: Any) -> dict[str, Any]:
+        """Refit as the worker does, with these parts of a `Refitter`; returns the report once its
+        version is served."""
+        bins = BinsStore(self.store, self.settings.ttl_seconds)
+        given = {"settings": self.settings, "bins": bins, "versions": Versions(self.store, 8)}
+        with leased(self.store) as token:
+            report = Refitter(**{**given, **parts}).run(Request(until), token, lambda: until)
+        eventually(lambda: self.serving == report["version"])
+        return report
+
     def hold(self) -> str:
         """Have a version without maps wait for approval, as the worker does; returns its id."""
-        lease = Lease(self.store, "worker", "test", LEASE_SECONDS)
-        assert lease.acquire()
         versions, why = Versions(self.store, self.settings.versions_kept), {"click": "no-maps"}
-        held = versions.hold(lease.token, 1.0, 2.0, {}, {}, {"reasons": why})
-        lease.release()
-        return held
+        with leased(self.store) as token:
+            return versions.hold(token, 1.0, 2.0, {}, {}, {"reasons": why})
 
     @property
     def serving(self) -> str:
@@ -99,6 +105,15 @@ class RunningService:
     def metric(self, name: str, **labels: str) -> float | None:
         """One sample; None if there is none."""
         return self.metrics(name).get(tuple(sorted(labels.items())))
+
+
+@contextmanager
+def leased(store: redis.Redis) -> Iterator[LeaseToken]:
+    """The token of whoever holds the worker's lease meanwhile."""
+    lease = Lease(store, "worker", "test", LEASE_SECONDS)
+    assert lease.acquire()
+    yield lease.token
+    lease.release()
 
 
 @contextmanager

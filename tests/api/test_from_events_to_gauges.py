@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from app.storage.bins import BinsStore
-from app.storage.lease import Lease
-from app.storage.versions import Versions
-from app.worker.refit import Refitter, Request
 from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.plain_look_up import probability
-from tests.api.running_service import eventually, serving
+from tests.api.running_service import serving
 
 pytestmark = pytest.mark.slow
 
@@ -35,24 +31,11 @@ def send_hour(service, hour, rng):
     assert service.http.post("/v1/events", json=events).json()["accepted"] == 2000
 
 
-def refit(service, hours):
-    """As the worker does; returns the report."""
-    store = service.store
-    bins = BinsStore(store, service.settings.ttl_seconds)
-    refitter = Refitter(service.settings, bins, Versions(store, 8))
-    lease = Lease(store, "worker", "test", 60)
-    assert lease.acquire()
-    report = refitter.run(Request(FIRST + hours * HOUR_SECONDS), lease.token, lambda: FIRST)
-    lease.release()
-    eventually(lambda: service.serving == report["version"])
-    return report
-
-
 def test_scores_get_better_and_gauges_say_so_in_the_reports_numbers(replayed):
     rng = np.random.default_rng(5)
     for hour in range(2):
         send_hour(replayed, hour, rng)
-        report = refit(replayed, hour + 1)
+        report = replayed.refit(FIRST + (hour + 1) * HOUR_SECONDS)
     click = report["targets"]["click"]
 
     for stage, span in SPANS:
@@ -71,7 +54,7 @@ def test_scores_get_better_and_gauges_say_so_in_the_reports_numbers(replayed):
 
 def test_the_maps_served_are_the_maps_published(replayed):
     send_hour(replayed, 0, np.random.default_rng(6))
-    version = refit(replayed, 1)["version"]
+    version = replayed.refit(FIRST + HOUR_SECONDS)["version"]
     scores = np.linspace(0, 1, 101).tolist()
 
     asked = {"target": "click", "campaign": "c1", "scores": scores}

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from app.storage.bins import BinsStore
-from app.storage.lease import Lease
 from app.storage.overrides import FrozenTargets, Overrides
-from app.storage.versions import Versions
-from app.worker.refit import Refitter, Request
 from calibrators.bins.model_versions import named
 from tests.api.conftest import new_redis
 from tests.api.events import HOUR_SECONDS, outcome
@@ -43,20 +39,12 @@ def versions(settings):
 
 
 def _refit(service, hours, **changes):
-    bins = BinsStore(service.store, service.settings.ttl_seconds)
-    refitter = Refitter(
-        service.settings.model_copy(update=changes),
-        bins,
-        Versions(service.store, 8),
+    return service.refit(
+        FIRST + hours * HOUR_SECONDS,
+        settings=service.settings.model_copy(update=changes),
         overrides=Overrides(service.store),
         frozen=FrozenTargets(service.store),
     )
-    lease = Lease(service.store, "worker", "test", 60)
-    assert lease.acquire()
-    report = refitter.run(Request(FIRST + hours * HOUR_SECONDS), lease.token, lambda: FIRST)
-    lease.release()
-    eventually(lambda: service.serving == report["version"])
-    return report
 
 
 def _asked(service, path=PATH, **body):

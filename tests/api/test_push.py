@@ -7,10 +7,9 @@ import redis
 
 from app.settings import Settings
 from app.storage import keys
-from app.storage.lease import Lease
 from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import RunningService, eventually, serving
+from tests.api.running_service import RunningService, eventually, leased, serving
 
 SELDOM = 30.0
 """Seconds between polls: longer than the tests wait, so that only a notice can be in time."""
@@ -80,10 +79,8 @@ def test_a_notice_without_a_new_version_changes_nothing(pushed: RunningService) 
 def test_a_version_that_cannot_be_read_does_not_stop_the_listening(
     pushed: RunningService,
 ) -> None:
-    lease = Lease(pushed.store, "worker", "test", 60)
-    lease.acquire()
-    Versions(pushed.store, 3).publish(lease.token, 1.0, 2.0, {"click": b"damaged"}, {})
-    lease.release()
+    with leased(pushed.store) as token:
+        Versions(pushed.store, 3).publish(token, 1.0, 2.0, {"click": b"damaged"}, {})
 
     pushed.publish({"click": atlas(0.5)})
 

@@ -68,14 +68,21 @@ def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy, fault: o
     assert len(proxy.seen) == 3
 
 
-def test_no_retry_waits_beyond_the_deadline(proxy: FaultyProxy) -> None:
-    """The service asks for more patience than the caller has: the error comes at once."""
-    proxy.always = answers(503, Retry_After="100")
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [(503, {"Retry_After": "100"}), (500, {})],
+    ids=["asks for more patience than the caller has", "would most likely fail again"],
+)
+def test_what_would_be_of_no_use_is_not_asked_again(
+    proxy: FaultyProxy, status: int, headers: dict[str, str]
+) -> None:
+    """The error comes at once."""
+    proxy.always = answers(status, **headers)
 
     with Sirocco(proxy.url, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
         sirocco.calibrate("click", "hats", [0.5])
 
-    assert (away.value.tries, away.value.status) == (1, 503)
+    assert (away.value.tries, away.value.status) == (1, status)
 
 
 @pytest.mark.parametrize("fault", [stalls, trickles])
@@ -88,16 +95,6 @@ def test_a_slow_answer_is_given_up_and_not_asked_again(proxy: FaultyProxy, fault
 
     # A busy machine may let the deadline pass before the one request has come.
     assert (late.value.tries, len(proxy.seen) <= 1) == (1, True)
-
-
-def test_a_fault_of_the_service_is_not_asked_again(proxy: FaultyProxy) -> None:
-    """A 500 would most likely be one again."""
-    proxy.always = answers(500)
-
-    with Sirocco(proxy.url, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
-        sirocco.calibrate("click", "hats", [0.5])
-
-    assert (away.value.tries, away.value.status) == (1, 500)
 
 
 def test_clients_do_not_storm(proxy: FaultyProxy) -> None:
