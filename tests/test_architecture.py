@@ -131,12 +131,12 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_the_walk_sees_the_source() -> None:
+def test_the_walk_sees_the_source():
     assert {package_of(path) for path in SOURCES} == set(PACKAGES)
     assert all(len(SOURCES) > len(rooms) for rooms in ROOMS.values())
 
 
-def test_packages_import_inwards() -> None:
+def test_packages_import_inwards():
     """app -> evaluation -> {calibrators, pccem}, never back, nor what is beside the product."""
     ours = {*PACKAGES, "tests", "benchmarks", "research", "clients"}
     assert not {
@@ -146,7 +146,7 @@ def test_packages_import_inwards() -> None:
     }
 
 
-def test_the_core_needs_few_libraries() -> None:
+def test_the_core_needs_few_libraries():
     assert not {
         f"{module_of(path)} imports {root}"
         for path in SOURCES
@@ -156,7 +156,7 @@ def test_the_core_needs_few_libraries() -> None:
 
 
 @pytest.mark.parametrize("package", ROOMS)
-def test_rooms_import_one_way(package: str) -> None:
+def test_rooms_import_one_way(package):
     rooms = ROOMS[package]
     wrong = set()
     for path in (FOLDERS[package]).rglob("*.py"):
@@ -173,7 +173,7 @@ def test_rooms_import_one_way(package: str) -> None:
     assert not wrong
 
 
-def test_nothing_read_from_outside_can_run() -> None:
+def test_nothing_read_from_outside_can_run():
     """No pickle, no eval, no unsafe YAML; arrays are loaded without objects."""
     for path in [*SOURCES, *BESIDE]:
         calls = [node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
@@ -185,7 +185,7 @@ def test_nothing_read_from_outside_can_run() -> None:
         assert "allow_pickle" not in keywords, path
 
 
-def test_a_newcomer_finds_their_way() -> None:
+def test_a_newcomer_finds_their_way():
     """Few files of readable length, few of them in a folder, named by nouns of the field."""
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in SOURCES}
     folders = Counter(path.parent for path in SOURCES)
@@ -199,7 +199,7 @@ def test_a_newcomer_finds_their_way() -> None:
     assert sum(lengths.values()) <= MOST_LINES
 
 
-def test_few_files_are_cut_out_of_their_only_importer() -> None:
+def test_few_files_are_cut_out_of_their_only_importer():
     modules = {module_of(path): path for path in SOURCES}
     importers = defaultdict(set)
     for path in [*SOURCES, *BESIDE]:
@@ -210,7 +210,7 @@ def test_few_files_are_cut_out_of_their_only_importer() -> None:
     assert round(100 * len(alone) / len(SOURCES)) <= MOST_PERCENT_WITH_ONE_IMPORTER, alone
 
 
-def test_a_class_name_stands_once() -> None:
+def test_a_class_name_stands_once():
     names = Counter(
         node.name
         for path in SOURCES
@@ -229,7 +229,7 @@ def public_names(path: Path) -> list[str] | None:
     return None
 
 
-def test_all_is_sorted_and_true() -> None:
+def test_all_is_sorted_and_true():
     """Every listed name is there, everything imported is listed, sorted as ruff sorts:
     constants, classes, functions."""
     for path in SOURCES:
@@ -251,7 +251,7 @@ def test_all_is_sorted_and_true() -> None:
         assert path.name != "__init__.py" or imported == set(listed), path
 
 
-def test_packages_say_what_is_public_and_that_they_are_typed() -> None:
+def test_packages_say_what_is_public_and_that_they_are_typed():
     for package, folder in FOLDERS.items():
         assert (folder / "py.typed").is_file(), package
         assert package == "app" or public_names(folder / "__init__.py"), package

@@ -230,14 +230,14 @@ def arrays_in(result: Any) -> Iterator[NDArray[Any]]:
             yield from arrays_in(part)
 
 
-def test_no_rows_give_no_rows_or_a_refusal() -> None:
+def test_no_rows_give_no_rows_or_a_refusal():
     for name, function in TAKING_ARRAYS.items():
         found = answer(name, arguments(name, function))
 
         assert all(array.size == 0 for array in found) or name in FILLED, name
 
 
-def test_campaigns_without_an_hour_are_answered_or_refused() -> None:
+def test_campaigns_without_an_hour_are_answered_or_refused():
     table, each = np.empty((3, 0)), np.zeros(3)
     no_hours = {
         "amounts": Amounts(table, table),
@@ -268,9 +268,7 @@ def answer(name: str, given: Mapping[str, Any]) -> list[NDArray[Any]]:
     st.lists(st.integers(2, 200), min_size=1, max_size=5),
     st.sampled_from((np.float64, np.float32)),
 )
-def test_maps_of_any_number_of_knots_are_asked_for_no_score(
-    lengths: list[int], kind: type[np.floating[Any]]
-) -> None:
+def test_maps_of_any_number_of_knots_are_asked_for_no_score(lengths, kind):
     knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])
     blocks = MapBlocks(MapColumns(np.array(lengths), knots, knots))
 

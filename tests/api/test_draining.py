@@ -70,7 +70,7 @@ def received(connection: socket.socket) -> bytes:
     return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
-def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: str) -> None:
+def test_a_request_that_is_half_here_is_answered(settings, redis_url):
     """Its answer is the last on its connection, and says so."""
     with connected(settings, redis_url) as (server, port, connection):
         connection.sendall(HEAD + QUESTION[:10])
@@ -86,8 +86,8 @@ def test_a_request_that_is_half_here_is_answered(settings: Settings, redis_url: 
 
 
 def test_a_request_that_stays_half_here_is_told_that_nobody_waits_for_the_rest(
-    settings: Settings, redis_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+    settings, redis_url, caplog
+):
     """It is no fault of the service: a problem as any other, and no traceback in the log."""
     with connected(settings, redis_url) as (server, _, connection):
         server.config.timeout_graceful_shutdown = 1
@@ -106,8 +106,8 @@ def test_a_request_that_stays_half_here_is_told_that_nobody_waits_for_the_rest(
 
 @pytest.mark.parametrize("used_before", [True, False])
 def test_a_connection_without_a_request_may_still_bring_one(
-    settings: Settings, redis_url: str, used_before: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    settings, redis_url, used_before, monkeypatch
+):
     """One that was just made, or whose caller is about to ask again."""
     monkeypatch.setattr(IDLE_SECONDS, 600.0)
     with connected(settings, redis_url) as (server, port, connection):
@@ -125,9 +125,7 @@ def test_a_connection_without_a_request_may_still_bring_one(
     assert b"\r\nconnection: close\r\n" in answer.lower()
 
 
-def test_a_server_that_stood_still_meanwhile_reads_what_has_come(
-    settings: Settings, redis_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_stood_still_meanwhile_reads_what_has_come(settings, redis_url, monkeypatch):
     """Its host may take the processor away for longer than it waits for idle connections."""
     monkeypatch.setattr(IDLE_SECONDS, 0.4)
     with connected(settings, redis_url) as (server, _, connection):
@@ -148,7 +146,7 @@ def test_a_server_that_stood_still_meanwhile_reads_what_has_come(
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: str) -> None:
+def test_idle_connections_do_not_hold_up_the_end(settings, redis_url):
     """They are closed in the end, without a byte."""
     with connected(settings, redis_url) as (server, _, connection):
         eventually(lambda: bool(server.server_state.connections))
@@ -157,7 +155,7 @@ def test_idle_connections_do_not_hold_up_the_end(settings: Settings, redis_url: 
         assert received(connection) == b""
 
 
-def test_balancers_are_told_before_the_end(settings: Settings, redis_url: str) -> None:
+def test_balancers_are_told_before_the_end(settings, redis_url):
     """While `drain_seconds` last, new connections are taken and `/readyz` says to look elsewhere;
     afterwards none is."""
     patient = settings.model_copy(update={"drain_seconds": 600.0})
@@ -178,7 +176,7 @@ def test_balancers_are_told_before_the_end(settings: Settings, redis_url: str) -
     assert (answer.status_code, answer.headers["connection"]) == (200, "close")
 
 
-def test_a_drain_has_an_end(settings: Settings, redis_url: str) -> None:
+def test_a_drain_has_an_end(settings, redis_url):
     short = settings.model_copy(update={"drain_seconds": 0.05})
     with serving(short, redis_url) as (server, port):
         server.should_exit = True
@@ -199,7 +197,7 @@ def waiting_worker() -> Iterator[tuple[uvicorn.Server, Thread, WorkerTable, sock
     os.close(file)
 
 
-def test_a_worker_without_a_version_does_not_accept_while_another_has_one() -> None:
+def test_a_worker_without_a_version_does_not_accept_while_another_has_one():
     """It takes over when the other is gone: a map of nobody's is better than no answer."""
     with waiting_worker() as (_, _, records, listener):
         before = records.read(0)
@@ -214,7 +212,7 @@ def test_a_worker_without_a_version_does_not_accept_while_another_has_one() -> N
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-def test_a_worker_that_waits_can_be_told_to_end() -> None:
+def test_a_worker_that_waits_can_be_told_to_end():
     with waiting_worker() as (server, thread, _, _):
         server.should_exit = True
         thread.join()

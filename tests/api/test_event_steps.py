@@ -54,6 +54,6 @@ async def turns_of_others(events: int) -> int:
 
 
 @pytest.mark.parametrize(("events", "turns"), [(1, 0), (200, 3)])
-def test_others_have_a_turn_after_every_step_that_takes_long(events: int, turns: int) -> None:
+def test_others_have_a_turn_after_every_step_that_takes_long(events, turns):
     """After each piece is parsed, and after all are admitted; one event is done at once."""
     assert asyncio.run(turns_of_others(events)) == turns

@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def test_a_service_on_a_store_is_ready_and_names_its_version(service, atlas):
     assert (after.status_code, after.json()) == (200, {"status": "ready", "version": version})
 
 
-def test_a_service_that_never_reached_its_store_is_starting_but_calibrates(tmp_path: Path):
+def test_a_service_that_never_reached_its_store_is_starting_but_calibrates(tmp_path):
     with serving(Settings(port=0), f"unix://{tmp_path}/none.sock") as service:
         answer = service.http.get("/readyz")
         asked = {"target": "click", "campaign": "a", "scores": [0.5]}

@@ -51,27 +51,27 @@ def share_of_work(core: Core, pieces: int = 300) -> float:
 
 
 @pytest.mark.parametrize("share", [0.4, 0.5, 0.75])
-def test_work_takes_what_the_others_leave(share: float) -> None:
+def test_work_takes_what_the_others_leave(share):
     """Of a core that is not all in use, long work gets the rest."""
     assert share_of_work(Core(share)) == pytest.approx(1 - share, rel=0.05)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.3])
-def test_work_does_not_wait_for_the_little_that_others_do(share: float) -> None:
+def test_work_does_not_wait_for_the_little_that_others_do(share):
     """A process with few requests takes up a new version at once."""
     core = Core(share)
     assert share_of_work(core) == 1.0
     assert core.slept == 0.0
 
 
-def test_work_goes_on_where_all_of_the_core_is_needed() -> None:
+def test_work_goes_on_where_all_of_the_core_is_needed():
     """A pause has a bound: a version is taken up under any load."""
     core = Core(1.0)
     assert share_of_work(core) > 0.04
     assert core.most <= 20 * PIECE
 
 
-def test_only_other_threads_count() -> None:
+def test_only_other_threads_count():
     """What a thread works itself is no reason for it to wait."""
 
     def counted(work: Callable[[], None]) -> float:

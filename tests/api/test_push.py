@@ -37,16 +37,14 @@ def probability(service: RunningService) -> float:
     return float(answer["probabilities"][0])
 
 
-def test_a_notice_brings_each_version_long_before_the_next_poll(pushed: RunningService) -> None:
+def test_a_notice_brings_each_version_long_before_the_next_poll(pushed):
     for ratio in (0.5, 0.25):
         pushed.publish({"click": atlas(ratio)})
 
         assert probability(pushed) == 0.5 * ratio
 
 
-def test_a_service_that_lost_its_listener_polls_and_listens_again(
-    service: RunningService,
-) -> None:
+def test_a_service_that_lost_its_listener_polls_and_listens_again(service):
     eventually(lambda: listeners(service.store) == 1)
     service.store.client_kill_filter(_type="pubsub")
 
@@ -56,9 +54,7 @@ def test_a_service_that_lost_its_listener_polls_and_listens_again(
     eventually(lambda: listeners(service.store) == 1)
 
 
-def test_a_version_whose_notice_never_went_out_is_found_by_polling(
-    service: RunningService,
-) -> None:
+def test_a_version_whose_notice_never_went_out_is_found_by_polling(service):
     """As after a change of what is in force by hand, or by a publisher that sends no notices."""
     first = service.publish({"click": atlas(0.5)})
     service.publish({"click": atlas(0.25)})
@@ -69,16 +65,14 @@ def test_a_version_whose_notice_never_went_out_is_found_by_polling(
     assert probability(service) == 0.25
 
 
-def test_a_notice_without_a_new_version_changes_nothing(pushed: RunningService) -> None:
+def test_a_notice_without_a_new_version_changes_nothing(pushed):
     version = pushed.publish({"click": atlas(0.5)})
 
     assert pushed.store.publish(keys.PUBLISHED, "000099-00000000") == 1
     assert pushed.publish({"click": atlas(0.25)}) != version
 
 
-def test_a_version_that_cannot_be_read_does_not_stop_the_listening(
-    pushed: RunningService,
-) -> None:
+def test_a_version_that_cannot_be_read_does_not_stop_the_listening(pushed):
     with leased(pushed.store) as token:
         Versions(pushed.store, 3).publish(token, 1.0, 2.0, {"click": b"damaged"}, {})
 

@@ -16,7 +16,7 @@ from app.api.authorization import CALLER
 from app.api.server.connections import RepeatedHead
 from app.api.server.protocol import BoundedProtocol
 from tests.api.raw_connection import QUESTION, RawConnection, post, raw
-from tests.api.running_service import RunningService, eventually, serving
+from tests.api.running_service import eventually, serving
 from tests.api.test_prompt_answers import REQUESTS
 
 PATH = "/v1/calibrate"
@@ -93,7 +93,7 @@ def changed(draw: st.DrawFn) -> bytes:
 @example(FIRST.replace(b"-Length: 5", b"-Length: 05"))
 @example(FIRST.replace(b"bid-7", b"bid-7\r\nTransfer-Encoding: chunked"))
 @example(FIRST.replace(b"bid-7", b"bid-7\nContent-Length: 1"))
-def test_what_is_found_again_is_what_the_parser_reads(data: bytes) -> None:
+def test_what_is_found_again_is_what_the_parser_reads(data):
     head = head_of(FIRST)
     assert head is not None
     found, parsed = head.request_in(data), Parsed.of(data)
@@ -118,11 +118,11 @@ def test_what_is_found_again_is_what_the_parser_reads(data: bytes) -> None:
         b"\r\n" + post(PATH),
     ],
 )
-def test_what_says_more_than_a_repeated_head_may_is_parsed_every_time(first: bytes) -> None:
+def test_what_says_more_than_a_repeated_head_may_is_parsed_every_time(first):
     assert head_of(first) is None
 
 
-def test_a_head_that_began_in_other_bytes_is_none() -> None:
+def test_a_head_that_began_in_other_bytes_is_none():
     """Else the next request would be by somebody with a key."""
     begun = b"POST /v1/calibrate HTTP/1.1\r\nAuthorization: Bearer sir_x\r\nX: "
     found = Parsed.of(begun + post(PATH))
@@ -139,9 +139,7 @@ def twice(connection: RawConnection, sent: bytes = FIRST) -> None:
 
 
 @pytest.mark.parametrize("sent", REQUESTS.values(), ids=REQUESTS)
-def test_any_request_is_answered_as_on_a_new_connection(
-    shared_service: RunningService, sent: bytes
-) -> None:
+def test_any_request_is_answered_as_on_a_new_connection(shared_service, sent):
     with raw(shared_service) as new:
         new.send(sent)
         expected = new.rest()
@@ -152,7 +150,7 @@ def test_any_request_is_answered_as_on_a_new_connection(
         assert used.rest() == expected
 
 
-def test_a_known_head_is_not_parsed_and_its_pieces_are(shared_service: RunningService) -> None:
+def test_a_known_head_is_not_parsed_and_its_pieces_are(shared_service):
     with raw(shared_service) as connection:
         twice(connection)
         with patch.object(BoundedProtocol, "on_headers_complete", side_effect=ValueError):
@@ -165,9 +163,7 @@ def test_a_known_head_is_not_parsed_and_its_pieces_are(shared_service: RunningSe
             assert connection.answer().status == 200
 
 
-def test_who_repeats_a_head_is_let_in_anew_each_time(
-    settings: Any, redis_url: str, service: RunningService
-) -> None:
+def test_who_repeats_a_head_is_let_in_anew_each_time(settings, redis_url, service):
     """By a limit of requests, and by a key that may be revoked."""
     store = KeyStore(service.store)
     _, token = store.make(frozenset({Scope.CALIBRATE}), rate_limit=3)
@@ -185,9 +181,7 @@ def test_who_repeats_a_head_is_let_in_anew_each_time(
     assert len(set(left[:3])) == 3
 
 
-def test_a_repeated_request_is_progress_and_the_last_one_of_a_server_says_so(
-    service: RunningService,
-) -> None:
+def test_a_repeated_request_is_progress_and_the_last_one_of_a_server_says_so(service):
     """To the reaper, and in the answer; the connection is seen where it is asked what it knows."""
     seen: list[BoundedProtocol] = []
     with raw(service) as connection:
@@ -204,7 +198,7 @@ def test_a_repeated_request_is_progress_and_the_last_one_of_a_server_says_so(
         assert connection.answer().headers["connection"] == "close"
 
 
-def test_a_connection_reads_few_heads_to_remember(service: RunningService) -> None:
+def test_a_connection_reads_few_heads_to_remember(service):
     with (
         raw(service) as connection,
         patch.object(RepeatedHead, "of", wraps=RepeatedHead.of) as read,

@@ -73,9 +73,7 @@ print(glibc.mallinfo().hblks - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs glibc")
 @pytest.mark.parametrize(("variable", "mapped"), [({}, 1), ({THRESHOLD_VARIABLE: "33554432"}, 0)])
-def test_a_large_block_is_mapped_by_itself_also_after_a_larger_one_was_freed(
-    variable: dict[str, str], mapped: int
-) -> None:
+def test_a_large_block_is_mapped_by_itself_also_after_a_larger_one_was_freed(variable, mapped):
     """As long as nobody has told glibc otherwise."""
     command = [sys.executable, "-c", MAPPED_BLOCKS]
     environment = {**os.environ, **variable}

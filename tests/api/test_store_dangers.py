@@ -36,7 +36,7 @@ def post(service: RunningService, key: str = "a"):
 NOW = time.time()
 
 
-def test_every_danger_is_a_reason() -> None:
+def test_every_danger_is_a_reason():
     with (
         server("--appendonly", "no", "--maxmemory", "1150kb") as (client, _),
         serving(SETTINGS, url_of(client)) as service,
@@ -61,7 +61,7 @@ def own_service() -> Iterator[tuple[redis.Redis, RunningService]]:
         yield client, service
 
 
-def test_a_full_store_is_not_up(own_service: tuple[redis.Redis, RunningService]) -> None:
+def test_a_full_store_is_not_up(own_service):
     client, service = own_service
     client.config_set("maxmemory", 1)
 
@@ -76,9 +76,7 @@ def test_a_full_store_is_not_up(own_service: tuple[redis.Redis, RunningService])
 
 
 @pytest.mark.parametrize("denied", ["-evalsha", "-sadd"])
-def test_a_user_who_may_not_store_events_is_known(
-    denied: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_user_who_may_not_store_events_is_known(denied, caplog):
     """`sadd` is of the scripts alone: what fails is a request, and the log says why, once."""
     with server(*SAFE) as (client, _):
         everything = ["+@all", denied]
@@ -94,7 +92,7 @@ def test_a_user_who_may_not_store_events_is_known(
 
 
 @pytest.mark.slow
-def test_a_demoted_master_is_left_for_its_successor(tmp_path: Path) -> None:
+def test_a_demoted_master_is_left_for_its_successor(tmp_path):
     """Its name leads elsewhere; connections that are open do not."""
     with ExitStack() as stack:
         (old, _), (new, port) = (stack.enter_context(server(*SAFE)) for _ in range(2))
@@ -129,7 +127,7 @@ def tried_until_acknowledged(service: RunningService, event_id: str) -> httpx.Re
     return tries[-1]
 
 
-def test_an_event_is_acknowledged_once_replicas_have_it() -> None:
+def test_an_event_is_acknowledged_once_replicas_have_it():
     settings = SETTINGS.model_copy(update={"redis_wait": 1, "redis_wait_seconds": 0.2})
     with (
         server(*SAFE) as (master, port),
@@ -155,9 +153,7 @@ def test_an_event_is_acknowledged_once_replicas_have_it() -> None:
     assert (retried.json()["accepted"], retried.json()["duplicates"]) == (0, 1)
 
 
-def test_the_oldest_hour_that_is_not_folded_is_a_gauge(
-    own_service: tuple[redis.Redis, RunningService],
-) -> None:
+def test_the_oldest_hour_that_is_not_folded_is_a_gauge(own_service):
     _, service = own_service
     name = "sirocco_oldest_unfolded_hour_age_seconds"
     before = service.metric(name)

@@ -78,7 +78,7 @@ def count(metrics: Any, what: tuple[Any, ...]) -> None:
         | duplicates
     )
 )
-def test_the_text_is_that_of_prometheus_own_classes(counted: list[tuple[Any, ...]]) -> None:
+def test_the_text_is_that_of_prometheus_own_classes(counted):
     """Names, help, types, labels, buckets and every figure, to the last digit."""
     metrics, former = Metrics(LAYOUT, SharedCounters.alone(LAYOUT)), FormerMetrics()
     for what in counted:
@@ -96,7 +96,7 @@ def test_the_text_is_that_of_prometheus_own_classes(counted: list[tuple[Any, ...
         )
     )
 )
-def test_whoever_is_asked_answers_for_all_rows(counted: list[tuple[int, Any]]) -> None:
+def test_whoever_is_asked_answers_for_all_rows(counted):
     """Each process adds to its row, and every one of them shows the same exact sums."""
     file = new_file(ROWS)
     try:
@@ -120,7 +120,7 @@ def known(what: tuple[Any, ...]) -> tuple[Any, ...]:
     return name, route, code if code in CODES else "other", seconds
 
 
-def test_an_unknown_route_counts_as_other() -> None:
+def test_an_unknown_route_counts_as_other():
     metrics = Metrics(LAYOUT, SharedCounters.alone(LAYOUT))
 
     metrics.count_answer(RequestAbout("/of/a/stranger", 404, 0.1))
@@ -132,7 +132,7 @@ def test_an_unknown_route_counts_as_other() -> None:
     )
 
 
-def test_no_two_series_share_a_place() -> None:
+def test_no_two_series_share_a_place():
     """The block of each route, and each pair, reason and number behind the last block."""
     blocks = sorted(LAYOUT.routes.values())
     by_labels = (LAYOUT.scores, LAYOUT.arms, LAYOUT.events, LAYOUT.garbage)
@@ -160,7 +160,7 @@ def file() -> Iterator[int]:
     os.close(made)
 
 
-def test_a_successor_goes_on_in_its_row(file: int) -> None:
+def test_a_successor_goes_on_in_its_row(file):
     """The counts of a process that is gone stay, and are added to."""
     Metrics(LAYOUT, SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT), 1).count_duplicates(3)
 
@@ -175,7 +175,7 @@ def test_a_successor_goes_on_in_its_row(file: int) -> None:
     [MetricLayout.of([*ROUTES, "/new"], TARGETS), MetricLayout.of(ROUTES[::-1], TARGETS)],
     ids=["longer", "as long"],
 )
-def test_series_with_other_places_are_refused(file: int, other: MetricLayout) -> None:
+def test_series_with_other_places_are_refused(file, other):
     """Code or settings that changed under running processes must not mix up their counts."""
     counters = SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT)
     Metrics(LAYOUT, counters).count_duplicates(3)

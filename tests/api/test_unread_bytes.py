@@ -90,14 +90,14 @@ def play(request: pytest.FixtureRequest) -> Play:
     return lambda story: request.param(asyncio.wait_for(run(story), PATIENCE_SECONDS))
 
 
-def test_nothing_is_unread_where_nothing_was_written(play: Play) -> None:
+def test_nothing_is_unread_where_nothing_was_written(play):
     async def story(open_one: Connection) -> None:
         assert unread_bytes(open_one.transport) == 0
 
     play(story)
 
 
-def test_what_the_callers_machine_holds_is_not_counted(play: Play) -> None:
+def test_what_the_callers_machine_holds_is_not_counted(play):
     """The caller has read nothing, but its kernel has acknowledged the few bytes."""
 
     async def story(open_one: Connection) -> None:
@@ -111,7 +111,7 @@ def test_what_the_callers_machine_holds_is_not_counted(play: Play) -> None:
     play(story)
 
 
-def test_what_does_not_fit_on_the_callers_machine_is_counted(play: Play) -> None:
+def test_what_does_not_fit_on_the_callers_machine_is_counted(play):
     """Both what the transport keeps and what waits in our kernel."""
 
     async def story(open_one: Connection) -> None:
@@ -125,7 +125,7 @@ def test_what_does_not_fit_on_the_callers_machine_is_counted(play: Play) -> None
     play(story)
 
 
-def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(play: Play) -> None:
+def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(play):
     """A slow reader's progress: the kernel takes more from the transport in large steps only."""
 
     async def story(open_one: Connection) -> None:
@@ -142,7 +142,7 @@ def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(play: 
     play(story)
 
 
-def test_once_all_is_read_nothing_is_unread(play: Play) -> None:
+def test_once_all_is_read_nothing_is_unread(play):
     async def story(open_one: Connection) -> None:
         open_one.transport.write(bytes(MUCH))
 
@@ -153,7 +153,7 @@ def test_once_all_is_read_nothing_is_unread(play: Play) -> None:
     play(story)
 
 
-def test_a_closing_connection_still_counts_what_is_under_way(play: Play) -> None:
+def test_a_closing_connection_still_counts_what_is_under_way(play):
     """It is closed once the caller has read, so there is something to wait for."""
 
     async def story(open_one: Connection) -> None:
@@ -166,7 +166,7 @@ def test_a_closing_connection_still_counts_what_is_under_way(play: Play) -> None
 
 
 @pytest.mark.parametrize("looked_at_before", [True, False])
-def test_a_closed_connection_has_nothing_unread(play: Play, looked_at_before: bool) -> None:
+def test_a_closed_connection_has_nothing_unread(play, looked_at_before):
     """Also when the number of its file is somebody else's by now."""
 
     async def story(open_one: Connection) -> None:

@@ -3,7 +3,6 @@
 import mmap
 import os
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ def records_of(rows: int) -> tuple[WorkerTable, mmap.mmap]:
         os.close(file)
 
 
-def test_what_is_written_is_read() -> None:
+def test_what_is_written_is_read():
     records, _ = records_of(3)
 
     records.write(0, SERVING)
@@ -33,7 +32,7 @@ def test_what_is_written_is_read() -> None:
     assert dict(records.live()) == {0: SERVING, 2: STARTING}
 
 
-def test_a_cleared_row_has_no_process() -> None:
+def test_a_cleared_row_has_no_process():
     records, _ = records_of(2)
     records.write(0, SERVING)
     records.write(1, STARTING)
@@ -44,7 +43,7 @@ def test_a_cleared_row_has_no_process() -> None:
 
 
 @given(st.integers(0, RECORD_BYTES - 1), st.integers(1, 255))
-def test_half_a_record_is_none(place: int, change: int) -> None:
+def test_half_a_record_is_none(place, change):
     """Whoever dies while writing leaves bytes that do not fit together."""
     records, memory = records_of(1)
     records.write(0, SERVING)
@@ -57,7 +56,7 @@ def test_half_a_record_is_none(place: int, change: int) -> None:
     assert (damaged, records.read(0)) == (None, SERVING)
 
 
-def test_everyone_sees_that_the_end_is_near() -> None:
+def test_everyone_sees_that_the_end_is_near():
     file = new_file(2)
     one, other = (WorkerTable.shared(file, 2) for _ in range(2))
     os.close(file)
@@ -68,7 +67,7 @@ def test_everyone_sees_that_the_end_is_near() -> None:
     assert (before, other.draining) == (False, True)
 
 
-def test_a_system_without_files_in_memory_has_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_files_in_memory_has_others(monkeypatch):
     """One that has no name, so that nothing is left of it."""
     monkeypatch.delattr(os, "memfd_create")
     file = new_file(2)

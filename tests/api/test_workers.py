@@ -50,7 +50,7 @@ def sample(resources: Resources, name: str, **labels: str) -> float | None:
     return found
 
 
-def test_processes_that_serve_are_counted_by_version(resources: Resources) -> None:
+def test_processes_that_serve_are_counted_by_version(resources):
     tell(resources, OTHER)
     tell(resources, SPARE, serving=False, version="000001-a")
 
@@ -61,7 +61,7 @@ def test_processes_that_serve_are_counted_by_version(resources: Resources) -> No
     assert sample(resources, "map_version_info", version="000002-b") == 1
 
 
-def test_the_store_is_up_when_every_process_reaches_it(resources: Resources) -> None:
+def test_the_store_is_up_when_every_process_reaches_it(resources):
     tell(resources, OTHER, store_up=True)
     one_is_cut_off = sample(resources, "store_up")
     resources.refresher.store_up = True
@@ -69,7 +69,7 @@ def test_the_store_is_up_when_every_process_reaches_it(resources: Resources) -> 
     assert (one_is_cut_off, sample(resources, "store_up")) == (0, 1)
 
 
-def test_a_process_that_still_starts_is_not_judged(resources: Resources) -> None:
+def test_a_process_that_still_starts_is_not_judged(resources):
     """It serves nobody: neither its store nor its version matter."""
     resources.refresher.store_up = True
     tell(resources, OTHER, serving=False, store_up=False, published_at=1.0)
@@ -78,7 +78,7 @@ def test_a_process_that_still_starts_is_not_judged(resources: Resources) -> None
     assert sample(resources, "map_age_seconds") is None
 
 
-def test_a_process_alone_in_its_end_still_answers_for_itself(resources: Resources) -> None:
+def test_a_process_alone_in_its_end_still_answers_for_itself(resources):
     resources.refresher.store_up = True
     resources.status.serving = False
 
@@ -86,7 +86,7 @@ def test_a_process_alone_in_its_end_still_answers_for_itself(resources: Resource
     assert sample(resources, "store_up") == 1
 
 
-def test_the_age_is_that_of_the_oldest_version(resources: Resources) -> None:
+def test_the_age_is_that_of_the_oldest_version(resources):
     tell(resources, OTHER, published_at=time.time() - 100)
     tell(resources, SPARE, published_at=time.time() - 5000)
 
@@ -96,7 +96,7 @@ def test_the_age_is_that_of_the_oldest_version(resources: Resources) -> None:
     assert 5000 <= age < 5060
 
 
-def test_what_the_dead_last_said_is_forgotten(resources: Resources) -> None:
+def test_what_the_dead_last_said_is_forgotten(resources):
     tell(resources, OTHER)
     before = [sample(resources, name) for name in ("workers", "connections")]
 
@@ -107,7 +107,7 @@ def test_what_the_dead_last_said_is_forgotten(resources: Resources) -> None:
     assert sample(resources, "workers_serving", version="000002-b") is None
 
 
-def test_memory_is_told_by_worker(resources: Resources) -> None:
+def test_memory_is_told_by_worker(resources):
     tell(resources, OTHER)
 
     text = generate_latest(resources.metrics.registry).decode()
@@ -117,13 +117,13 @@ def test_memory_is_told_by_worker(resources: Resources) -> None:
     assert text.count("# TYPE process_cpu_seconds_total counter") == 1
 
 
-def test_a_process_alone_needs_no_number() -> None:
+def test_a_process_alone_needs_no_number():
     resources = create_app(Settings(), NOWHERE).state.resources
 
     assert "\nprocess_cpu_seconds_total " in generate_latest(resources.metrics.registry).decode()
 
 
-def test_refused_versions_do_not_fall_with_a_process(resources: Resources, file: int) -> None:
+def test_refused_versions_do_not_fall_with_a_process(resources, file):
     """Nor what its garbage collector did: the successor's figures come on top."""
     resources.refresher.refused_versions = 2
     assert sample(resources, "refused_versions_total") == 2
@@ -138,8 +138,8 @@ def test_refused_versions_do_not_fall_with_a_process(resources: Resources, file:
     [(False, False, True), (True, False, False), (True, True, True)],
 )
 def test_a_process_without_a_version_leaves_requests_to_those_that_have_one(
-    resources: Resources, others_serve: bool, store_seen: bool, may_serve: bool
-) -> None:
+    resources, others_serve, store_seen, may_serve
+):
     """A replacement that starts while the store is away would serve the identity."""
     tell(resources, OTHER, serving=others_serve)
     resources.status.update()
@@ -149,7 +149,7 @@ def test_a_process_without_a_version_leaves_requests_to_those_that_have_one(
 
 
 @pytest.mark.usefixtures("resources")
-def test_processes_that_count_other_things_do_not_share(file: int) -> None:
+def test_processes_that_count_other_things_do_not_share(file):
     """A target more is a series more: the figures would end up in places of others."""
     with pytest.raises(LayoutsDiffer):
         create_app(

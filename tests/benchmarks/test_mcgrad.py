@@ -55,7 +55,7 @@ def stored(folder: Path, **columns: list[float]) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("standing_in")
-def test_the_program_fits_cells_and_serves(tmp_path) -> None:
+def test_the_program_fits_cells_and_serves(tmp_path):
     """A cell becomes a row of its positives and one of its negatives; an error is an answer."""
     scores = {"rows": [0.0, 1.0], "scores": [0.1, 0.2]}
     cells = stored(tmp_path, **scores, outcomes=[0.0, 0.5], weights=[6.0, 4.0])

@@ -127,7 +127,7 @@ def library(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_a_library_of_another_environment_fits_and_looks_up() -> None:
+def test_a_library_of_another_environment_fits_and_looks_up():
     outcomes = np.array([0.0, 1.0, 1.0, 0.0])
     with PeerCalibrator("betacal", PYTHON) as peer:
         assert peer.fit("beta", np.full(4, 0.2), outcomes) >= 0
@@ -137,7 +137,7 @@ def test_a_library_of_another_environment_fits_and_looks_up() -> None:
 
 
 @pytest.mark.usefixtures("library")
-def test_an_error_of_the_library_is_told_and_it_can_go_on() -> None:
+def test_an_error_of_the_library_is_told_and_it_can_go_on():
     with PeerCalibrator("betacal", PYTHON) as peer:
         with pytest.raises(PeerFailed, match="betacal: ValueError: lengths"):
             peer.fit("beta", np.full(4, 0.2), np.zeros(3))
@@ -150,7 +150,7 @@ def test_a_library_that_is_not_there_is_told():
 
 
 @pytest.mark.usefixtures("library")
-def test_a_fit_that_takes_too_long_is_ended() -> None:
+def test_a_fit_that_takes_too_long_is_ended():
     with PeerCalibrator("betacal", PYTHON) as peer:
         with pytest.raises(PeerFailed, match="more than 0 s"):
             peer.fit("beta", np.full(4, 0.2), np.zeros(4), most_seconds=0.0)
@@ -186,7 +186,7 @@ def test_a_peer_answers_in_its_turn_and_rests_otherwise(fake):
 
 
 @pytest.mark.usefixtures("fake")
-def test_a_peer_that_does_not_start_says_its_last_words() -> None:
+def test_a_peer_that_does_not_start_says_its_last_words():
     broken = Peer("fake", ("python", "-c", "raise SystemExit('no | luck')"))
     with pytest.raises(NotStarted, match="it says: no / luck"), serving(broken, MAP):
         raise AssertionError("it did start")

@@ -7,9 +7,8 @@ from sirocco_client import AsyncSirocco, BadInput, EdgeCalibrator, Refused, Siro
 
 from app.access.key_store import KeyStore
 from app.access.keys import Scope
-from calibrators import Atlas
 from tests.api.running_service import RunningService, eventually
-from tests.clients.faulty_proxy import FaultyProxy, answers, passes
+from tests.clients.faulty_proxy import answers, passes
 
 
 @pytest.fixture
@@ -21,9 +20,7 @@ def token(service: RunningService) -> str:
     return token
 
 
-def test_the_key_goes_with_every_request(
-    service: RunningService, version: str, atlas: Atlas, token: str
-) -> None:
+def test_the_key_goes_with_every_request(service, version, atlas, token):
     async def ask() -> float:
         async with AsyncSirocco(service.url, api_key=token, timeout=20.0) as sirocco:
             return float((await sirocco.calibrate("click", "hats", [0.5])).probabilities[0])
@@ -39,7 +36,7 @@ def test_the_key_goes_with_every_request(
         assert edge.at("hats", 0.5) == 0.25
 
 
-def test_events_wait_for_a_key_that_is_not_known_yet(service: RunningService, token: str) -> None:
+def test_events_wait_for_a_key_that_is_not_known_yet(service, token):
     """Another API process may have made it a moment ago."""
     with Sirocco(service.url, api_key="sir_x_y", retries=0, timeout=20.0) as sirocco:
         events = sirocco.events()
@@ -49,7 +46,7 @@ def test_events_wait_for_a_key_that_is_not_known_yet(service: RunningService, to
         events.close(0)
 
 
-def test_a_key_is_shown_nowhere(service: RunningService, token: str) -> None:
+def test_a_key_is_shown_nowhere(service, token):
     secret = token + "x"
     sirocco = Sirocco(service.url, api_key=secret, retries=0, timeout=20.0)
     with pytest.raises(Refused) as refused:
@@ -66,9 +63,7 @@ def test_a_key_is_shown_nowhere(service: RunningService, token: str) -> None:
 NO_KEY = "the service answered 401: give a valid API key, as `Authorization: Bearer sir_...`"
 
 
-def test_who_polls_says_that_its_key_has_ended(
-    service: RunningService, version: str, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_polls_says_that_its_key_has_ended(service, version, proxy, caplog):
     """Also where the service was away before, and once: not at every poll."""
     keys = KeyStore(service.store)
     key, token = keys.make(frozenset({Scope.READ}))
@@ -86,9 +81,7 @@ def test_who_polls_says_that_its_key_has_ended(
     assert refused == f"no new atlas, still serving {version}: {NO_KEY}"
 
 
-def test_events_that_wait_say_when_it_is_for_another_reason(
-    service: RunningService, token: str, proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_events_that_wait_say_when_it_is_for_another_reason(service, token, proxy, caplog):
     """A key may end while the service is away."""
     proxy.always = answers(503)
     with Sirocco(proxy.url, api_key=f"{token}x", timeout=20.0) as sirocco:

@@ -16,7 +16,6 @@ from sirocco_client.arms import UnitSplit as EdgeSplit
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import Split
-from tests.api.running_service import RunningService
 
 SHARES = {"challenger": 0.25, "raw": 0.125}
 CHAMPION = Atlas.build({}, CalibrationMap.proportional(0.5))
@@ -79,7 +78,7 @@ def edge(url: str) -> Iterator[EdgeCalibrator]:
         yield started
 
 
-def test_the_split_is_the_services_bit_for_bit() -> None:
+def test_the_split_is_the_services_bit_for_bit():
     draws = np.random.default_rng(7)
     units = [bytes(draws.integers(97, 123, size)).decode() + "ü" for size in range(1, 250)]
     for number in range(20):
@@ -92,7 +91,7 @@ def test_the_split_is_the_services_bit_for_bit() -> None:
         ]
 
 
-def test_each_unit_gets_the_maps_of_its_arm(edge: EdgeCalibrator) -> None:
+def test_each_unit_gets_the_maps_of_its_arm(edge):
     found = edge.calibrate("shoes", [0.4] * 200, units=UNITS)
 
     assert found.arms == tuple(map(Split("spring", SHARES).arm, UNITS))
@@ -107,9 +106,7 @@ def test_each_unit_gets_the_maps_of_its_arm(edge: EdgeCalibrator) -> None:
         edge.calibrate("shoes", [0.4, 0.4], units=["a", ""])
 
 
-def test_maps_and_split_are_of_one_version_or_the_former_stay(
-    edge: EdgeCalibrator, routes: Routes
-) -> None:
+def test_maps_and_split_are_of_one_version_or_the_former_stay(edge, routes):
     former = edge.calibrate("shoes", [0.4] * 200, units=UNITS)
     routes.run("2", of_maps="3", salt="summer")
     assert not edge.refresh()
@@ -131,9 +128,7 @@ def test_maps_and_split_are_of_one_version_or_the_former_stay(
 
 
 @pytest.mark.parametrize("gone", ["/v1/atlas/click?label=challenger", "/v1/experiments", "aborted"])
-def test_without_experiment_or_challenger_everybody_gets_the_champion(
-    edge: EdgeCalibrator, routes: Routes, gone: str
-) -> None:
+def test_without_experiment_or_challenger_everybody_gets_the_champion(edge, routes, gone):
     routes.run("2", state="aborted" if gone == "aborted" else "running")
     routes.pop(gone, None)
 
@@ -144,15 +139,13 @@ def test_without_experiment_or_challenger_everybody_gets_the_champion(
     assert set(found.probabilities.tolist()) == {0.2}
 
 
-def test_what_is_confirmed_is_asked_for_no_more(edge: EdgeCalibrator, routes: Routes) -> None:
+def test_what_is_confirmed_is_asked_for_no_more(edge, routes):
     assert edge.refresh()
     assert len(routes.asked) == 4
     assert edge.counts.confirmed == 1
 
 
-def test_from_a_file_the_experiment_is_fetched_with_the_first_look(
-    url: str, routes: Routes, tmp_path: Any
-) -> None:
+def test_from_a_file_the_experiment_is_fetched_with_the_first_look(url, routes, tmp_path):
     """The version has not changed, so that the maps do not travel."""
     for _ in range(2):
         options: dict[str, Any] = {"refresh_seconds": 3600.0, "keep_in": tmp_path / "click"}
@@ -163,7 +156,7 @@ def test_from_a_file_the_experiment_is_fetched_with_the_first_look(
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_service_and_edge_agree_to_the_last_bit(service: RunningService, binary: bool) -> None:
+def test_service_and_edge_agree_to_the_last_bit(service, binary):
     about = {"salt": "spring", "shares": SHARES, "state": "running", "canary": False}
     report = {"experiments": {"click": {**about, "challenger": {"method": "sir"}}}}
     version = service.publish({"click": CHAMPION, "click:challenger": CHALLENGER}, report)
@@ -182,7 +175,7 @@ def test_service_and_edge_agree_to_the_last_bit(service: RunningService, binary:
     assert one.arms == ((ours.arms or ())[0],) * 2
 
 
-def test_an_edge_may_follow_the_challenger(url: str, routes: Routes) -> None:
+def test_an_edge_may_follow_the_challenger(url, routes):
     with EdgeCalibrator(url, "click", label="challenger", refresh_seconds=3600.0) as edge:
         assert edge.wait(60)
         assert (edge.label, edge.at("shoes", 0.4)) == ("challenger", 0.1)

@@ -19,11 +19,8 @@ from sirocco_client import (
     Unavailable,
 )
 
-from app.settings import Settings
-from calibrators import Atlas
-from tests.api.running_service import RunningService, serving
+from tests.api.running_service import serving
 from tests.clients.faulty_proxy import (
-    FaultyProxy,
     answers,
     drops,
     loses_the_answer,
@@ -62,9 +59,7 @@ def with_buffer(
 
 
 @pytest.mark.parametrize("binary", [True, False, None])
-def test_many_calls_at_a_time_give_the_same_as_the_atlas(
-    service: RunningService, version: str, atlas: Atlas, binary: bool | None
-) -> None:
+def test_many_calls_at_a_time_give_the_same_as_the_atlas(service, version, atlas, binary):
     """To the last bit, each its own answer."""
     scores = np.linspace(0.0, 1.0, 40)
 
@@ -81,7 +76,7 @@ def test_many_calls_at_a_time_give_the_same_as_the_atlas(
         assert answer.levels == (atlas.level(name),) * 40
 
 
-def test_without_a_service() -> None:
+def test_without_a_service():
     """A typed error, or scores that are marked as such."""
     url = f"http://127.0.0.1:{reserved_port()}"
 
@@ -94,14 +89,14 @@ def test_without_a_service() -> None:
 
 
 @pytest.mark.parametrize("fault", [stalls, trickles])
-def test_the_deadline_holds_for_the_whole_call(proxy: FaultyProxy, fault: Any) -> None:
+def test_the_deadline_holds_for_the_whole_call(proxy, fault):
     """Slow or byte by byte."""
     proxy.always = fault
     with pytest.raises(TimedOut):
         with_client(proxy.url, lambda sirocco: sirocco.calibrate("click", "a", [0.5]), timeout=0.1)
 
 
-def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy) -> None:
+def test_what_may_pass_is_tried_again(version, proxy):
     """Within the deadline."""
     proxy.faults.extend([answers(503), drops])
 
@@ -112,9 +107,7 @@ def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy) -> None:
     assert answer.probabilities.tolist() == [0.25]
 
 
-def test_events_are_stored_and_a_lost_answer_counts_once(
-    service: RunningService, proxy: FaultyProxy
-) -> None:
+def test_events_are_stored_and_a_lost_answer_counts_once(service, proxy):
     """The batch comes again under its key."""
     proxy.faults.extend([loses_the_answer, drops, answers(503)])
 
@@ -129,7 +122,7 @@ def test_events_are_stored_and_a_lost_answer_counts_once(
     assert (counts.accepted, counts.duplicates, counts.retries) == (15, 10, 3)
 
 
-def test_a_batch_leaves_after_lingering_or_when_full(service: RunningService) -> None:
+def test_a_batch_leaves_after_lingering_or_when_full(service):
     """Nobody flushes."""
 
     async def send(events: AsyncEventBuffer) -> Any:
@@ -141,7 +134,7 @@ def test_a_batch_leaves_after_lingering_or_when_full(service: RunningService) ->
     assert with_buffer(service.url, send, batch_events=10, linger_seconds=0.01).accepted == 12
 
 
-def test_leaving_the_block_sends_what_waits(service: RunningService) -> None:
+def test_leaving_the_block_sends_what_waits(service):
     """And nothing is taken afterwards."""
 
     async def send(sirocco: AsyncSirocco) -> None:
@@ -156,7 +149,7 @@ def test_leaving_the_block_sends_what_waits(service: RunningService) -> None:
     assert stored(service) == 5
 
 
-def test_a_full_buffer_says_so_or_drops(proxy: FaultyProxy) -> None:
+def test_a_full_buffer_says_so_or_drops(proxy):
     """It never waits by itself."""
     proxy.always = stalls
 
@@ -173,7 +166,7 @@ def test_a_full_buffer_says_so_or_drops(proxy: FaultyProxy) -> None:
         with_buffer(proxy.url, fill, when_full="block")
 
 
-def test_room_can_be_waited_for(service: RunningService, proxy: FaultyProxy) -> None:
+def test_room_can_be_waited_for(service, proxy):
     """Until events are stored, or for so long."""
 
     async def send(events: AsyncEventBuffer) -> Any:
@@ -189,7 +182,7 @@ def test_room_can_be_waited_for(service: RunningService, proxy: FaultyProxy) -> 
     assert stored(service) == 20
 
 
-def test_rejected_events_come_back(service: RunningService) -> None:
+def test_rejected_events_come_back(service):
     """With their reasons, before the flush is over."""
     told: list[Rejection] = []
 
@@ -201,7 +194,7 @@ def test_rejected_events_come_back(service: RunningService) -> None:
     assert len(with_buffer(service.url, send, on_rejected=told.extend)) == 1
 
 
-def test_a_smaller_service_gets_smaller_batches(settings: Settings, redis_url: str) -> None:
+def test_a_smaller_service_gets_smaller_batches(settings, redis_url):
     """Batches are halved until they fit."""
 
     async def send(events: AsyncEventBuffer) -> Any:
@@ -214,7 +207,7 @@ def test_a_smaller_service_gets_smaller_batches(settings: Settings, redis_url: s
         assert stored(service) == 33
 
 
-def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: FaultyProxy) -> None:
+def test_what_cannot_be_sent_is_given_back(service, proxy):
     """Under keys that make it safe to send again."""
     told: list[Batch] = []
     proxy.always = loses_the_answer
@@ -240,7 +233,7 @@ def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: Fault
 
 
 @pytest.mark.parametrize("closing", [True, False])
-def test_who_ends_before_it_is_closed_is_told_what_waits(proxy: FaultyProxy, closing: bool) -> None:
+def test_who_ends_before_it_is_closed_is_told_what_waits(proxy, closing):
     told: list[Batch] = []
     proxy.always = answers(503)
 
@@ -256,9 +249,7 @@ def test_who_ends_before_it_is_closed_is_told_what_waits(proxy: FaultyProxy, clo
     assert sum(map(len, told)) == 3
 
 
-def test_a_fault_of_ours_does_not_end_the_sending(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_ours_does_not_end_the_sending(service, monkeypatch):
     """The task goes on whatever a try raises."""
 
     async def send(events: AsyncEventBuffer) -> Any:
@@ -277,7 +268,7 @@ def test_a_fault_of_ours_does_not_end_the_sending(
     assert stored(service) == 1
 
 
-def test_a_cancelled_call_is_over(proxy: FaultyProxy) -> None:
+def test_a_cancelled_call_is_over(proxy):
     """And the client can be used again."""
     proxy.faults.append(stalls)
 

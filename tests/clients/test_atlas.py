@@ -1,7 +1,6 @@
 """The client's atlas against the service's: the same bytes, the same probabilities."""
 
 import struct
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -51,9 +50,7 @@ atlases = st.builds(
 
 
 @given(st.data(), atlases)
-def test_every_probability_is_the_services_to_the_last_bit(
-    data: st.DataObject, served: ServiceAtlas
-) -> None:
+def test_every_probability_is_the_services_to_the_last_bit(data, served):
     """One by one and in a batch, on knots, beside them and in between, for strangers too."""
     atlas = EdgeAtlas.from_bytes(served.to_bytes())
     known = [*served.campaigns, "stranger"]
@@ -73,7 +70,7 @@ def test_every_probability_is_the_services_to_the_last_bit(
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_large_batches_agree_too(seed: int) -> None:
+def test_large_batches_agree_too(seed):
     """More than one piece, over maps of very different lengths."""
     rng = np.random.default_rng(seed)
     served = ServiceAtlas.build({f"c{n}": random_map(rng, 1 + 40 * n) for n in range(5)})
@@ -88,9 +85,7 @@ def test_large_batches_agree_too(seed: int) -> None:
 
 
 @pytest.mark.parametrize("shared", [False, True])
-def test_slopes_found_piece_by_piece_are_the_same(
-    monkeypatch: pytest.MonkeyPatch, shared: bool
-) -> None:
+def test_slopes_found_piece_by_piece_are_the_same(monkeypatch, shared):
     """Pieces end within maps."""
     rng = np.random.default_rng(2)
     maps = [random_map(rng, 30) for _ in range(6)]
@@ -106,7 +101,7 @@ def test_slopes_found_piece_by_piece_are_the_same(
         assert atlas(name, column).tobytes() == served([name] * 300, column).tobytes()
 
 
-def test_knots_are_kept_as_lists_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_knots_are_kept_as_lists_as_long_as_there_is_room(monkeypatch):
     """Which of them are makes no difference to what is looked up."""
     rng = np.random.default_rng(1)
     served = ServiceAtlas.build({f"c{n}": random_map(rng, 30) for n in range(5)})
@@ -124,7 +119,7 @@ def random_map(rng: np.random.Generator, knots: int) -> CalibrationMap:
     return CalibrationMap([0.0, *inner_knots, 1.0], np.sort(rng.random(len(inner_knots) + 2)))
 
 
-def test_a_float32_means_the_same_as_its_float64(atlas: ServiceAtlas) -> None:
+def test_a_float32_means_the_same_as_its_float64(atlas):
     """It is not multiplied in its own precision."""
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())
     score = np.float32(0.7)
@@ -132,7 +127,7 @@ def test_a_float32_means_the_same_as_its_float64(atlas: ServiceAtlas) -> None:
     assert mine.at("shoes", score) == atlas.at("shoes", float(score))  # type: ignore[arg-type]
 
 
-def test_names_of_the_version_before_are_used_again(atlas: ServiceAtlas) -> None:
+def test_names_of_the_version_before_are_used_again(atlas):
     """Where they are the same bytes; otherwise they are read."""
     before = EdgeAtlas.from_bytes(atlas.to_bytes())
     names_before = before._names
@@ -147,7 +142,7 @@ def test_names_of_the_version_before_are_used_again(atlas: ServiceAtlas) -> None
     assert (new.at("gloves", 0.5), new.at("hats", 0.5)) == (0.25, 0.5)
 
 
-def test_reading_lets_others_have_their_turn() -> None:
+def test_reading_lets_others_have_their_turn():
     """After every thousand names, and every 65,536 knots."""
     twenty = random_map(np.random.default_rng(1), 18)
     served = ServiceAtlas.build({f"c{n}": twenty for n in range(4_000)})
@@ -159,7 +154,7 @@ def test_reading_lets_others_have_their_turn() -> None:
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan")])
-def test_scores_outside_are_refused(atlas: ServiceAtlas, score: float) -> None:
+def test_scores_outside_are_refused(atlas, score):
     """By field, value and rule, in both ways to ask."""
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())
 
@@ -169,7 +164,7 @@ def test_scores_outside_are_refused(atlas: ServiceAtlas, score: float) -> None:
         mine(["shoes", "shoes"], [0.5, score])
 
 
-def test_columns_must_be_equally_long(atlas: ServiceAtlas) -> None:
+def test_columns_must_be_equally_long(atlas):
     """Nothing is guessed; nothing for nothing."""
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())
 
@@ -179,9 +174,7 @@ def test_columns_must_be_equally_long(atlas: ServiceAtlas) -> None:
 
 
 @given(atlases, st.data())
-def test_damaged_bytes_are_refused_or_read_as_the_service_reads_them(
-    served: ServiceAtlas, data: st.DataObject
-) -> None:
+def test_damaged_bytes_are_refused_or_read_as_the_service_reads_them(served, data):
     """Cut short or with a byte changed: both refuse, or both read the same maps."""
     whole = bytearray(served.to_bytes())
     place = data.draw(st.integers(0, len(whole) - 1))
@@ -206,7 +199,7 @@ def packed(lengths: bytes, text: bytes, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
-def test_lengths_may_have_any_width(width: int) -> None:
+def test_lengths_may_have_any_width(width):
     """As `docs/formats.md` says."""
     lengths = bytes([width, 0]) + (1).to_bytes(width, "little") * 2
 
@@ -225,7 +218,7 @@ def test_lengths_may_have_any_width(width: int) -> None:
     ],
     ids=["twice", "no UTF-8", "width", "unit", "a billion", "negative"],
 )
-def test_bad_names_are_refused(lengths: bytes, text: bytes, count: int) -> None:
+def test_bad_names_are_refused(lengths, text, count):
     """Whatever is wrong with them."""
     with pytest.raises(BadAtlas):
         EdgeAtlas.from_bytes(packed(lengths, text, count))
@@ -244,13 +237,13 @@ def test_bad_names_are_refused(lengths: bytes, text: bytes, count: int) -> None:
     ],
     ids=["magic", "version", "target map", "no lengths", "no header", "one knot", "too long"],
 )
-def test_other_bytes_are_refused(change: Callable[[bytes], bytes]) -> None:
+def test_other_bytes_are_refused(change):
     """Each with a reason, and never guessed at."""
     with pytest.raises(BadAtlas):
         EdgeAtlas.from_bytes(change(ServiceAtlas.empty().to_bytes()))
 
 
-def test_a_version_of_the_model_is_served_as_by_the_service() -> None:
+def test_a_version_of_the_model_is_served_as_by_the_service():
     """By its own map, by that for new campaigns, and of a version that is not known by none's."""
     factors = {"a": 0.5, "a\x1ev1": 0.4, "\x1ev1": 0.3}
     maps = {name: CalibrationMap.proportional(factor) for name, factor in factors.items()}

@@ -7,7 +7,7 @@ from benchmarks.http import client
 
 
 @pytest.mark.slow
-def test_look_ups_and_calls_have_their_rows() -> None:
+def test_look_ups_and_calls_have_their_rows():
     """Each beside its alternative."""
     sizes = client.Sizes(campaigns=5, looked_up=(3, 100), called=(1, 50), budget_seconds=0.01)
 

@@ -6,18 +6,12 @@ import numpy as np
 import pytest
 from sirocco_client import BadInput, Refused, Sirocco
 
-from calibrators import Atlas
-from tests.api.running_service import RunningService
-from tests.clients.faulty_proxy import FaultyProxy
-
 CAMPAIGNS = ["shoes", "hats", "never seen", "shoes"] * 30
 SCORES = np.linspace(0.0, 1.0, len(CAMPAIGNS)) ** 3
 
 
 @pytest.mark.parametrize("binary", [True, False, None])
-def test_probabilities_are_the_atlas_own_to_the_last_bit(
-    service: RunningService, version: str, atlas: Atlas, binary: bool | None
-) -> None:
+def test_probabilities_are_the_atlas_own_to_the_last_bit(service, version, atlas, binary):
     """Neither JSON nor columns lose a bit."""
     with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", CAMPAIGNS, SCORES)
@@ -29,9 +23,7 @@ def test_probabilities_are_the_atlas_own_to_the_last_bit(
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_one_campaign_serves_all_scores(
-    service: RunningService, version: str, atlas: Atlas, binary: bool
-) -> None:
+def test_one_campaign_serves_all_scores(service, version, atlas, binary):
     """A string is one campaign for all, not a sequence of letters."""
     with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", "hats", [0.1, 0.2, 0.4])
@@ -40,9 +32,7 @@ def test_one_campaign_serves_all_scores(
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_explain_tells_the_level_behind_each(
-    service: RunningService, version: str, binary: bool
-) -> None:
+def test_explain_tells_the_level_behind_each(service, version, binary):
     """Levels come only where they are asked for."""
     with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
         own = sirocco.calibrate("click", ["shoes", "never seen"], [0.1, 0.2], explain=True)
@@ -53,9 +43,7 @@ def test_explain_tells_the_level_behind_each(
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_more_scores_than_the_service_takes_are_asked_in_parts(
-    service: RunningService, version: str, atlas: Atlas, binary: bool
-) -> None:
+def test_more_scores_than_the_service_takes_are_asked_in_parts(service, version, atlas, binary):
     """The parts come back as one answer in order, for both forms of campaigns."""
     with Sirocco(service.url, binary=binary, max_scores=7, timeout=20.0) as sirocco:
         mixed = sirocco.calibrate("click", CAMPAIGNS, SCORES, explain=True)
@@ -66,7 +54,7 @@ def test_more_scores_than_the_service_takes_are_asked_in_parts(
     assert one.probabilities.tolist() == atlas(["hats"] * len(SCORES), SCORES).tolist()
 
 
-def test_before_the_first_version_scores_come_back(service: RunningService) -> None:
+def test_before_the_first_version_scores_come_back(service):
     """Version `none`, and no age."""
     with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", "a", [0.25])
@@ -75,7 +63,7 @@ def test_before_the_first_version_scores_come_back(service: RunningService) -> N
     assert not answer.is_raw
 
 
-def test_an_answer_is_an_array_to_numpy(service: RunningService, version: str) -> None:
+def test_an_answer_is_an_array_to_numpy(service, version):
     """Bids multiply it as it is."""
     with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", ["hats", "hats"], (0.5, 1.0))
@@ -86,7 +74,7 @@ def test_an_answer_is_an_array_to_numpy(service: RunningService, version: str) -
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_a_refusal_names_field_rule_and_value(service: RunningService, binary: bool) -> None:
+def test_a_refusal_names_field_rule_and_value(service, binary):
     """What the service says about it can be read by a program."""
     with (
         Sirocco(service.url, binary=binary, timeout=20.0) as sirocco,
@@ -118,9 +106,7 @@ def test_a_refusal_names_field_rule_and_value(service: RunningService, binary: b
     ],
 )
 @pytest.mark.parametrize("binary", [True, False])
-def test_bad_input_is_refused_before_it_travels(
-    campaigns: object, scores: object, said: str, binary: bool
-) -> None:
+def test_bad_input_is_refused_before_it_travels(campaigns, scores, said, binary):
     """It names the first bad value; nobody listens at the address."""
     with Sirocco("http://127.0.0.1:9", binary=binary) as sirocco, pytest.raises(BadInput) as bad:
         sirocco.calibrate("click", campaigns, scores)  # type: ignore[arg-type]
@@ -129,7 +115,7 @@ def test_bad_input_is_refused_before_it_travels(
     assert isinstance(bad.value, ValueError)
 
 
-def test_campaigns_may_be_strings_of_numpy(service: RunningService, version: str) -> None:
+def test_campaigns_may_be_strings_of_numpy(service, version):
     """Columns of a data frame come as they are."""
     with Sirocco(service.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", np.array(["hats", "hats"]), np.float32([0.5, 1.0]))
@@ -150,16 +136,14 @@ def test_campaigns_may_be_strings_of_numpy(service: RunningService, version: str
         ({"fallback": "guess"}, "must be 'raw' or None"),
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, object], said: str) -> None:
+def test_options_that_mean_nothing_are_refused(options, said):
     """At once, and not with the first request."""
     given = {"url": "http://127.0.0.1:9", **options}
     with pytest.raises(BadInput, match=re.escape(said)):
         Sirocco(**given)  # type: ignore[arg-type]
 
 
-def test_headers_of_the_callers_travel_along(
-    service: RunningService, version: str, proxy: FaultyProxy
-) -> None:
+def test_headers_of_the_callers_travel_along(service, version, proxy):
     """As a proxy before the service may want them."""
 
     with Sirocco(proxy.url, headers={"X-Caller": "bidder"}, timeout=20.0) as sirocco:

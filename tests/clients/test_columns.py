@@ -49,9 +49,7 @@ def read(body: bytes) -> dict[str, Any]:
 
 
 @given(st.data(), scores, st.booleans(), st.sampled_from(["click", "ö", "x" * 64]))
-def test_a_question_is_laid_out_as_documented(
-    data: st.DataObject, column: list[float], levels: bool, target: str
-) -> None:
+def test_a_question_is_laid_out_as_documented(data, column, levels, target):
     """One name per score; each distinct name travels once."""
     campaigns = data.draw(st.lists(names, min_size=len(column), max_size=len(column)))
 
@@ -65,7 +63,7 @@ def test_a_question_is_laid_out_as_documented(
 
 
 @given(scores, names)
-def test_one_campaign_travels_once(column: list[float], campaign: str) -> None:
+def test_one_campaign_travels_once(column, campaign):
     """With its flag, and one entry in its column."""
     said = read(pack_input(CalibrateInput.of("click", campaign, column), levels=False))
 
@@ -82,7 +80,7 @@ def answer(values: list[float], levels: list[int] | None, flags: int = 0, kind: 
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 3)), min_size=1, max_size=40))
-def test_an_answer_is_read_to_the_last_bit(rows: list[tuple[float, int]]) -> None:
+def test_an_answer_is_read_to_the_last_bit(rows):
     """With levels and without."""
     values, codes = [row[0] for row in rows], [row[1] for row in rows]
 
@@ -95,7 +93,7 @@ def test_an_answer_is_read_to_the_last_bit(rows: list[tuple[float, int]]) -> Non
 
 
 @given(st.integers(0, 71), st.integers(0, 255), st.integers(0, 71))
-def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: int) -> None:
+def test_damaged_answers_are_refused_or_read_whole(place, byte, end):
     """Never another error than BadAnswer, whatever the bytes."""
     body = bytearray(answer([0.25, 0.5, 0.75, 1.0], [0, 1, 2, 2]))
     body[place] = byte
@@ -120,7 +118,7 @@ def test_damaged_answers_are_refused_or_read_whole(place: int, byte: int, end: i
         b"SCOM" + answer([0.5], None)[4:],
     ],
 )
-def test_what_is_no_answer_to_one_score_is_refused(body: bytes) -> None:
+def test_what_is_no_answer_to_one_score_is_refused(body):
     """Cut short, too long, of other rows, of other numbers, or with an unknown level."""
     with pytest.raises(BadAnswer):
         unpack_response(body, 1)

@@ -30,7 +30,7 @@ def carried_on(
     return end.value.value, requests
 
 
-def test_an_older_service_is_asked_in_json_from_then_on() -> None:
+def test_an_older_service_is_asked_in_json_from_then_on():
     """It refuses the media type once; after that nothing is wasted on it."""
     dialogue = CalibrateExchange(None, 1000)
     size = FEWEST_FOR_COLUMNS
@@ -41,7 +41,7 @@ def test_an_older_service_is_asked_in_json_from_then_on() -> None:
     assert [asked.headers["Content-Type"] for asked in first + second] == [COLUMNS, JSON, JSON]
 
 
-def test_who_insists_on_columns_hears_of_the_refusal() -> None:
+def test_who_insists_on_columns_hears_of_the_refusal():
     """To fall back would hide what the caller wants to know."""
     talk = CalibrateExchange(True, 1000).of(question(1), explain=False)
     next(talk)
@@ -52,7 +52,7 @@ def test_who_insists_on_columns_hears_of_the_refusal() -> None:
     assert refused.value.kind == "unsupported-media-type"
 
 
-def test_the_form_follows_the_size() -> None:
+def test_the_form_follows_the_size():
     """JSON for a few scores, columns for more."""
     few, many = (
         next(CalibrateExchange(None, 1000).of(question(size), explain=False))
@@ -62,7 +62,7 @@ def test_the_form_follows_the_size() -> None:
     assert (few.headers["Content-Type"], many.headers["Content-Type"]) == (JSON, COLUMNS)
 
 
-def test_parts_of_different_versions_are_asked_again() -> None:
+def test_parts_of_different_versions_are_asked_again():
     """A version published between two parts does not mix with the one before it."""
     replies = [said("1", 2), said("2", 1), said("2", 2), said("2", 1)]
 
@@ -71,7 +71,7 @@ def test_parts_of_different_versions_are_asked_again() -> None:
     assert (answer.version, len(answer), len(requests)) == ("2", 3, 4)
 
 
-def test_versions_that_change_all_the_time_are_no_answer() -> None:
+def test_versions_that_change_all_the_time_are_no_answer():
     """After three rounds there is an error, and no mixture."""
     talk = CalibrateExchange(False, 2).of(question(3), explain=False)
     next(talk)

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,9 @@ import pytest
 from sirocco_client import BadAtlas, BadInput, EdgeCalibrator, NoAtlas
 from sirocco_client.edge_calibrator import read_atlas_file
 
-from app.settings import Settings
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import RunningService, eventually, serving
-from tests.clients.faulty_proxy import FaultyProxy, answers, cuts_short, drops, spoils
+from tests.api.running_service import eventually, serving
+from tests.clients.faulty_proxy import answers, cuts_short, drops, spoils
 from tests.reserved_ports import reserved_port
 
 QUICK: dict[str, Any] = {"refresh_seconds": 0.005}
@@ -22,9 +20,7 @@ SELDOM: dict[str, Any] = {"refresh_seconds": 3600.0}
 OTHER = Atlas.build({"hats": CalibrationMap.proportional(0.125)})
 
 
-def test_probabilities_are_the_services_to_the_last_bit(
-    service: RunningService, version: str, atlas: Atlas
-) -> None:
+def test_probabilities_are_the_services_to_the_last_bit(service, version, atlas):
     """One at a time and in batches, with the version that the service says."""
     campaigns = ["shoes", "hats", "stranger"] * 20
     column = np.linspace(0.0, 1.0, len(campaigns)) ** 2
@@ -39,9 +35,7 @@ def test_probabilities_are_the_services_to_the_last_bit(
         assert [edge.level(name) for name in campaigns[:3]] == ["campaign", "campaign", "target"]
 
 
-def test_a_new_version_is_taken_and_an_old_one_is_not_sent_again(
-    service: RunningService, version: str, proxy: FaultyProxy
-) -> None:
+def test_a_new_version_is_taken_and_an_old_one_is_not_sent_again(service, version, proxy):
     """It asks by ETag, and only what has changed travels."""
     with EdgeCalibrator(proxy.url, "click", **QUICK) as edge:
         eventually(lambda: edge.counts.confirmed > 3)
@@ -56,7 +50,7 @@ def test_a_new_version_is_taken_and_an_old_one_is_not_sent_again(
     assert asked[:2] == [None, f'"{version}-click"']
 
 
-def test_ages_are_told(service: RunningService, atlas: Atlas) -> None:
+def test_ages_are_told(service, atlas):
     """Since the publish, and since the service last confirmed it."""
     service.publish({"click": atlas}, published_at=time.time() - 1000.0)
 
@@ -71,7 +65,7 @@ def test_ages_are_told(service: RunningService, atlas: Atlas) -> None:
         assert edge.counts.confirmed == 1
 
 
-def test_an_age_that_is_not_told_is_not_known(proxy: FaultyProxy, atlas: Atlas) -> None:
+def test_an_age_that_is_not_told_is_not_known(proxy, atlas):
     """Nothing is made up for it."""
     proxy.always = answers(200, atlas.to_bytes(), Sirocco_Version="000007-abc", ETag='"x"')
 
@@ -80,7 +74,7 @@ def test_an_age_that_is_not_told_is_not_known(proxy: FaultyProxy, atlas: Atlas) 
         assert (edge.version, edge.age) == ("000007-abc", None)
 
 
-def test_when_the_service_goes_the_atlas_stays(settings: Settings, redis_url: str) -> None:
+def test_when_the_service_goes_the_atlas_stays(settings, redis_url):
     """It grows stale, says so, and is current again after the service has come back."""
     placed = settings.model_copy(update={"port": reserved_port()})
     with serving(placed, redis_url) as first:
@@ -96,9 +90,7 @@ def test_when_the_service_goes_the_atlas_stays(settings: Settings, redis_url: st
         assert edge.at("hats", 0.5) == 0.25
 
 
-def test_a_service_that_lost_its_versions_does_not_take_ours(
-    service: RunningService, version: str, proxy: FaultyProxy, atlas: Atlas
-) -> None:
+def test_a_service_that_lost_its_versions_does_not_take_ours(service, version, proxy, atlas):
     """One that has just started without its store serves the identity: worse than what we hold."""
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
@@ -114,9 +106,7 @@ def test_a_service_that_lost_its_versions_does_not_take_ours(
     [lambda body: body[:-8], lambda body: body[:-8] + b"\xff" * 8, lambda body: b"<html>"],
     ids=["short", "changed", "other"],
 )
-def test_damaged_atlases_are_refused(
-    service: RunningService, version: str, proxy: FaultyProxy, change: Callable[[bytes], bytes]
-) -> None:
+def test_damaged_atlases_are_refused(service, version, proxy, change):
     """The last good one stays until a good one comes."""
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
@@ -131,7 +121,7 @@ def test_damaged_atlases_are_refused(
         assert (edge.version, edge.at("hats", 0.5)) == (newer, 0.0625)
 
 
-def test_refused_atlases_are_asked_for_less_often(proxy: FaultyProxy) -> None:
+def test_refused_atlases_are_asked_for_less_often(proxy):
     """Each comes whole, and may be large."""
     proxy.always = answers(200, b"no atlas", Sirocco_Version="1")
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
@@ -144,9 +134,7 @@ def test_refused_atlases_are_asked_for_less_often(proxy: FaultyProxy) -> None:
 @pytest.mark.parametrize(
     "ask", [lambda e: e.at("a", 0.5), lambda e: e("a", [0.5]), lambda e: e.level("a")]
 )
-def test_before_the_first_atlas_it_says_so(
-    proxy: FaultyProxy, ask: Callable[[EdgeCalibrator], object]
-) -> None:
+def test_before_the_first_atlas_it_says_so(proxy, ask):
     """By choice an error, so that nobody bids raw scores unawares."""
     proxy.always = answers(503)
     with EdgeCalibrator(proxy.url, "click", **SELDOM) as edge:
@@ -161,7 +149,7 @@ def test_before_the_first_atlas_it_says_so(
         assert not edge.wait(0.001)
 
 
-def test_before_the_first_atlas_it_may_change_nothing(proxy: FaultyProxy) -> None:
+def test_before_the_first_atlas_it_may_change_nothing(proxy):
     """By the other choice."""
     proxy.always = answers(503)
     with EdgeCalibrator(proxy.url, "click", before_first="identity", **SELDOM) as edge:
@@ -169,16 +157,14 @@ def test_before_the_first_atlas_it_may_change_nothing(proxy: FaultyProxy) -> Non
         assert (edge.level("a"), edge.version) == ("identity", "none")
 
 
-def test_a_service_without_a_version_gives_the_identity(service: RunningService) -> None:
+def test_a_service_without_a_version_gives_the_identity(service):
     """Nothing has been published: that is an answer, with no age."""
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
         assert (edge.at("a", 0.3), edge.version, edge.age) == (0.3, "none", None)
 
 
-def test_a_kept_atlas_serves_without_a_service(
-    service: RunningService, version: str, tmp_path: Path
-) -> None:
+def test_a_kept_atlas_serves_without_a_service(service, version, tmp_path):
     """From the first moment, with its version and its ages; then it is confirmed, not sent."""
     kept = tmp_path / "click.atlas"
     with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM) as edge:
@@ -215,9 +201,7 @@ def is_whole(kept: Path) -> bool:
     ],
     ids=["short", "changed", "empty", "newer"],
 )
-def test_a_damaged_file_is_not_served(
-    service: RunningService, version: str, tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_file_is_not_served(service, version, tmp_path, damage):
     """It begins as if there were none, and the next atlas mends the file."""
     kept = tmp_path / "click.atlas"
     with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM):
@@ -230,9 +214,7 @@ def test_a_damaged_file_is_not_served(
         eventually(lambda: is_whole(kept))
 
 
-def test_a_file_of_another_target_is_not_served(
-    service: RunningService, version: str, tmp_path: Path
-) -> None:
+def test_a_file_of_another_target_is_not_served(service, version, tmp_path):
     """Two calibrators were given the same path by mistake."""
     kept = tmp_path / "click.atlas"
     with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM):
@@ -242,18 +224,14 @@ def test_a_file_of_another_target_is_not_served(
         assert (other.version, other.counts.refused) == ("none", 1)
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(
-    service: RunningService, version: str, tmp_path: Path
-) -> None:
+def test_a_folder_that_cannot_be_written_stops_nothing(service, version, tmp_path):
     """It is logged, and the atlas serves."""
     with EdgeCalibrator(service.url, "click", keep_in=tmp_path / "none/x", **SELDOM) as edge:
         assert edge.wait(60)
         assert edge.at("hats", 0.5) == 0.25
 
 
-def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(
-    service: RunningService, version: str, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(service, version, tmp_path):
     """A folder stands at its path: the temporary file goes again."""
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/inside").touch()
@@ -266,7 +244,7 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(
 
 
 @pytest.mark.slow
-def test_readers_never_see_half_of_a_version(service: RunningService) -> None:
+def test_readers_never_see_half_of_a_version(service):
     """While versions come, every batch belongs wholly to one of them."""
     names = [f"c{n}" for n in range(200)]
     column = np.linspace(0.1, 1.0, len(names))
@@ -292,9 +270,7 @@ def test_readers_never_see_half_of_a_version(service: RunningService) -> None:
     assert ratios - {1.0} == {number / 16 for number in range(1, 9)}
 
 
-def test_a_fault_of_ours_does_not_end_the_refreshing(
-    service: RunningService, version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_ours_does_not_end_the_refreshing(service, version, monkeypatch):
     """The thread goes on whatever a look raises."""
     with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
@@ -308,7 +284,7 @@ def test_a_fault_of_ours_does_not_end_the_refreshing(
 @pytest.mark.parametrize(
     "options", [{"refresh_seconds": 0.0}, {"before_first": "guess"}, {"url": "service"}]
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+def test_options_that_mean_nothing_are_refused(options):
     """By the name of the option, before any thread begins."""
     given = {"url": "http://127.0.0.1:9", "target": "click", **options}
     with pytest.raises(BadInput, match=next(iter(options))):

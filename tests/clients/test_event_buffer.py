@@ -18,10 +18,8 @@ from sirocco_client import (
     Sirocco,
 )
 
-from app.settings import Settings
-from tests.api.running_service import RunningService, eventually, serving
+from tests.api.running_service import eventually, serving
 from tests.clients.faulty_proxy import (
-    FaultyProxy,
     answers,
     cuts_short,
     drops,
@@ -42,7 +40,7 @@ def buffer_of(url: str, **options: Any) -> Iterator[EventBuffer]:
         buffer.close(0.0)
 
 
-def test_everything_is_stored_and_counted(service: RunningService) -> None:
+def test_everything_is_stored_and_counted(service):
     """In batches, by a flush that waits for the answers."""
     with buffer_of(service.url, batch_events=100) as events:
         assert all(put_outcomes(events, 250))
@@ -53,7 +51,7 @@ def test_everything_is_stored_and_counted(service: RunningService) -> None:
     assert (counts.taken, counts.accepted, counts.waiting, counts.waiting_bytes) == (250, 250, 0, 0)
 
 
-def test_a_full_batch_leaves_by_itself(service: RunningService) -> None:
+def test_a_full_batch_leaves_by_itself(service):
     """Nobody flushes, and the rest lingers."""
     with buffer_of(service.url, batch_events=100, linger_seconds=3600.0) as events:
         put_outcomes(events, 150)
@@ -61,14 +59,14 @@ def test_a_full_batch_leaves_by_itself(service: RunningService) -> None:
         assert events.counts.waiting == 50
 
 
-def test_a_few_events_leave_after_lingering(service: RunningService) -> None:
+def test_a_few_events_leave_after_lingering(service):
     """Nobody flushes, and no batch gets full."""
     with buffer_of(service.url, linger_seconds=0.01) as events:
         put_outcomes(events, 3)
         eventually(lambda: events.counts.accepted == 3)
 
 
-def test_closing_sends_what_waits(service: RunningService) -> None:
+def test_closing_sends_what_waits(service):
     """Leaving the block is a flush too; afterwards nothing is taken any more."""
     with Sirocco(service.url, timeout=20.0) as sirocco, sirocco.events() as events:
         put_outcomes(events, 5)
@@ -81,7 +79,7 @@ def test_closing_sends_what_waits(service: RunningService) -> None:
         events.resend([])
 
 
-def test_many_threads_may_share_a_buffer(service: RunningService) -> None:
+def test_many_threads_may_share_a_buffer(service):
     """Nothing is lost between them."""
     with buffer_of(service.url, batch_events=50, linger_seconds=0.001) as events:
         threads = [threading.Thread(target=put_outcomes, args=(events, 200)) for _ in range(5)]
@@ -95,9 +93,7 @@ def test_many_threads_may_share_a_buffer(service: RunningService) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_lost_answer_does_not_count_twice(
-    service: RunningService, proxy: FaultyProxy, packed: bool
-) -> None:
+def test_a_lost_answer_does_not_count_twice(service, proxy, packed):
     """The service stored the batch and nobody heard: it comes again under its key."""
     proxy.faults.extend([loses_the_answer, cuts_short, answers(200, b"<html>"), drops])
     with buffer_of(proxy.url, gzip=packed) as events:
@@ -112,7 +108,7 @@ def test_a_lost_answer_does_not_count_twice(
     assert len(unpacked.splitlines()) == 10
 
 
-def test_another_batch_has_another_key(service: RunningService, proxy: FaultyProxy) -> None:
+def test_another_batch_has_another_key(service, proxy):
     """Or the service would take it for the first."""
     with buffer_of(proxy.url, batch_events=1) as events:
         put_outcomes(events, 3)
@@ -122,7 +118,7 @@ def test_another_batch_has_another_key(service: RunningService, proxy: FaultyPro
     assert len({seen.headers["Idempotency-Key"] for seen in proxy.seen}) == 3
 
 
-def test_events_outlive_an_outage(settings: Settings, redis_url: str) -> None:
+def test_events_outlive_an_outage(settings, redis_url):
     """The service dies and comes back at the same address; nothing is lost or counted twice."""
     placed = settings.model_copy(update={"port": reserved_port()})
     with buffer_of(f"http://127.0.0.1:{placed.port}", batch_events=10) as events:
@@ -135,7 +131,7 @@ def test_events_outlive_an_outage(settings: Settings, redis_url: str) -> None:
             assert stored(service) == 25
 
 
-def test_retry_after_is_heeded(service: RunningService, proxy: FaultyProxy) -> None:
+def test_retry_after_is_heeded(service, proxy):
     """The next try comes no sooner, unless somebody flushes."""
     proxy.faults.append(answers(503, Retry_After="3600"))
     with buffer_of(proxy.url, batch_events=1) as events:
@@ -147,7 +143,7 @@ def test_retry_after_is_heeded(service: RunningService, proxy: FaultyProxy) -> N
     assert stored(service) == 1
 
 
-def test_rejected_events_come_back_with_their_reasons(service: RunningService) -> None:
+def test_rejected_events_come_back_with_their_reasons(service):
     """The good of the batch are stored."""
     told: list[Rejection] = []
     with buffer_of(service.url, on_rejected=told.extend) as events:
@@ -166,9 +162,7 @@ def test_rejected_events_come_back_with_their_reasons(service: RunningService) -
     assert told[1].error.startswith("occurred_at = ")
 
 
-def test_rejections_that_nobody_asked_for_are_logged(
-    service: RunningService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_rejections_that_nobody_asked_for_are_logged(service, caplog):
     """How many, and why the first."""
     with buffer_of(service.url) as events:
         events.outcome("shoes", "view", 0.5, 1)
@@ -177,7 +171,7 @@ def test_rejections_that_nobody_asked_for_are_logged(
     assert '1 events rejected; the first: target = "view"' in caplog.text
 
 
-def test_a_batch_refused_whole_comes_back_whole(proxy: FaultyProxy) -> None:
+def test_a_batch_refused_whole_comes_back_whole(proxy):
     """To send it again would be of no use, and nothing is lost in silence."""
     told: list[Rejection] = []
     proxy.always = answers(403, b'{"detail": "no entry"}')
@@ -188,9 +182,7 @@ def test_a_batch_refused_whole_comes_back_whole(proxy: FaultyProxy) -> None:
     assert [one.error for one in told] == ["status-403: no entry"] * 3
 
 
-def test_a_batch_of_broken_events_alone_comes_back_with_each_reason(
-    service: RunningService,
-) -> None:
+def test_a_batch_of_broken_events_alone_comes_back_with_each_reason(service):
     """The service's 422 lists them."""
     told: list[Rejection] = []
     with buffer_of(service.url, on_rejected=told.extend) as events:
@@ -202,7 +194,7 @@ def test_a_batch_of_broken_events_alone_comes_back_with_each_reason(
     assert "campaign" in told[0].error
 
 
-def test_a_smaller_service_gets_smaller_batches(settings: Settings, redis_url: str) -> None:
+def test_a_smaller_service_gets_smaller_batches(settings, redis_url):
     """It takes ten events at most: batches are halved until they fit."""
     small = settings.model_copy(update={"max_events": 10})
     with serving(small, redis_url) as service, buffer_of(service.url) as events:
@@ -213,7 +205,7 @@ def test_a_smaller_service_gets_smaller_batches(settings: Settings, redis_url: s
         assert events.counts.accepted == 33
 
 
-def test_a_full_buffer_says_so(proxy: FaultyProxy) -> None:
+def test_a_full_buffer_says_so(proxy):
     """And takes nothing more."""
     proxy.always = stalls
     with buffer_of(proxy.url, most_events=3) as events:
@@ -226,7 +218,7 @@ def test_a_full_buffer_says_so(proxy: FaultyProxy) -> None:
         proxy.released.set()
 
 
-def test_a_full_buffer_may_drop_and_count(proxy: FaultyProxy) -> None:
+def test_a_full_buffer_may_drop_and_count(proxy):
     """The newest, which nobody was promised."""
     proxy.always = stalls
     with buffer_of(proxy.url, most_events=3, when_full="drop") as events:
@@ -235,7 +227,7 @@ def test_a_full_buffer_may_drop_and_count(proxy: FaultyProxy) -> None:
         proxy.released.set()
 
 
-def test_a_full_buffer_may_wait_for_room(service: RunningService) -> None:
+def test_a_full_buffer_may_wait_for_room(service):
     """Each event waits until others are stored."""
     with buffer_of(service.url, most_events=2, batch_events=1, when_full="block") as events:
         assert all(put_outcomes(events, 20))
@@ -244,7 +236,7 @@ def test_a_full_buffer_may_wait_for_room(service: RunningService) -> None:
     assert stored(service) == 20
 
 
-def test_waiting_for_room_ends(proxy: FaultyProxy) -> None:
+def test_waiting_for_room_ends(proxy):
     """When none comes within the time, and when the buffer is closed meanwhile."""
     proxy.always = stalls
     with buffer_of(proxy.url, most_events=1, when_full="block", block_seconds=0.01) as events:
@@ -254,7 +246,7 @@ def test_waiting_for_room_ends(proxy: FaultyProxy) -> None:
         proxy.released.set()
 
 
-def test_closing_ends_the_wait_for_room(proxy: FaultyProxy) -> None:
+def test_closing_ends_the_wait_for_room(proxy):
     """Whoever waits then hears that it is closed."""
     proxy.always = stalls
     heard: list[Exception] = []
@@ -276,7 +268,7 @@ def test_closing_ends_the_wait_for_room(proxy: FaultyProxy) -> None:
     assert len(heard) == 1
 
 
-def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: FaultyProxy) -> None:
+def test_what_cannot_be_sent_is_given_back(service, proxy):
     """All of it, in order, under the keys that make it safe to send again: also what is on its
     way, of which nobody knows whether it arrived."""
     told: list[Batch] = []
@@ -298,9 +290,7 @@ def test_what_cannot_be_sent_is_given_back(service: RunningService, proxy: Fault
     assert stored(service) == 10
 
 
-def test_what_cannot_be_sent_is_at_least_logged(
-    proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_be_sent_is_at_least_logged(proxy, caplog):
     """Nobody took what close returned and nobody asked to be told."""
     proxy.always = answers(503)
     with Sirocco(proxy.url, timeout=20.0) as sirocco:
@@ -312,9 +302,7 @@ def test_what_cannot_be_sent_is_at_least_logged(
     assert "2 events could not be sent" in caplog.text
 
 
-def test_who_is_interrupted_while_closing_is_told_what_waits(
-    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_interrupted_while_closing_is_told_what_waits(proxy, monkeypatch):
     told: list[Batch] = []
     proxy.always = answers(503)
     with Sirocco(proxy.url, timeout=20.0) as sirocco:
@@ -332,9 +320,7 @@ def fail(told: object) -> None:
     raise RuntimeError("of the caller")
 
 
-def test_errors_of_on_rejected_stop_nothing(
-    service: RunningService, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_errors_of_on_rejected_stop_nothing(service, caplog):
     """They are logged, and later events are sent."""
     with buffer_of(service.url, on_rejected=fail) as events:
         events.outcome("a", "view", 0.5, 1)
@@ -345,9 +331,7 @@ def test_errors_of_on_rejected_stop_nothing(
     eventually(lambda: "on_rejected failed with 1 events" in caplog.text)
 
 
-def test_errors_of_on_unsent_stop_nothing(
-    proxy: FaultyProxy, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_errors_of_on_unsent_stop_nothing(proxy, caplog):
     """What could not be sent is returned all the same."""
     proxy.always = answers(503)
     with Sirocco(proxy.url, timeout=20.0) as sirocco:
@@ -358,9 +342,7 @@ def test_errors_of_on_unsent_stop_nothing(
     assert "on_unsent failed with 1 batches" in caplog.text
 
 
-def test_a_fault_of_ours_does_not_end_the_sending(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fault_of_ours_does_not_end_the_sending(service, monkeypatch):
     """The thread goes on whatever a try raises."""
     with buffer_of(service.url) as events:
         ask, failures = events._connections.ask, iter([RuntimeError("a bug")])
@@ -377,7 +359,7 @@ def test_a_fault_of_ours_does_not_end_the_sending(
     assert stored(service) == 1
 
 
-def test_a_flush_that_takes_too_long_says_so(proxy: FaultyProxy) -> None:
+def test_a_flush_that_takes_too_long_says_so(proxy):
     """And what waits keeps waiting."""
     proxy.always = stalls
     with buffer_of(proxy.url) as events:
@@ -387,7 +369,7 @@ def test_a_flush_that_takes_too_long_says_so(proxy: FaultyProxy) -> None:
         proxy.released.set()
 
 
-def test_an_answer_after_closing_changes_nothing(proxy: FaultyProxy) -> None:
+def test_an_answer_after_closing_changes_nothing(proxy):
     """The batch was given back already, and is not settled a second time."""
     done = threading.Event()
 

@@ -42,9 +42,7 @@ def seconds(at: float | datetime) -> float:
 
 
 @given(texts, probabilities, moments, st.none() | texts, st.none() | prices)
-def test_impressions(
-    campaign: str, score: float, at: Any, name: str | None, bid: float | None
-) -> None:
+def test_impressions(campaign, score, at, name, bid):
     """With or without what is optional."""
     kept = Kept()
     assert kept.impression(campaign, {"click": score}, occurred_at=at, id=name, bid=bid)
@@ -54,7 +52,7 @@ def test_impressions(
 
 
 @given(texts, texts, probabilities, moments, st.none() | st.dictionaries(texts, texts | amounts))
-def test_clicks(click_id: str, campaign: str, score: float, at: Any, features: Any) -> None:
+def test_clicks(click_id, campaign, score, at, features):
     """Features are numbers and strings."""
     kept = Kept()
     scores = {"conversion": score}
@@ -65,7 +63,7 @@ def test_clicks(click_id: str, campaign: str, score: float, at: Any, features: A
 
 
 @given(texts, texts, amounts, moments)
-def test_behaviours(click_id: str, name: str, value: float, at: Any) -> None:
+def test_behaviours(click_id, name, value, at):
     """Numbers of at least 0."""
     kept = Kept()
     kept.behaviour(click_id, name, value, occurred_at=at)
@@ -74,7 +72,7 @@ def test_behaviours(click_id: str, name: str, value: float, at: Any) -> None:
 
 
 @given(texts, st.none() | texts, moments, st.none() | amounts)
-def test_conversions(click_id: str, target: str | None, at: Any, value: float | None) -> None:
+def test_conversions(click_id, target, at, value):
     """Target and value may be left out."""
     kept = Kept()
     kept.conversion(click_id, target=target, occurred_at=at, value=value)
@@ -83,7 +81,7 @@ def test_conversions(click_id: str, target: str | None, at: Any, value: float | 
 
 
 @given(texts, texts, probabilities, probabilities, moments)
-def test_outcomes(campaign: str, target: str, score: float, outcome: float, at: Any) -> None:
+def test_outcomes(campaign, target, score, outcome, at):
     """Expectations too."""
     kept = Kept()
     kept.outcome(campaign, target, score, outcome, occurred_at=at)
@@ -91,7 +89,7 @@ def test_outcomes(campaign: str, target: str, score: float, outcome: float, at: 
     assert kept.only == TargetOutcome(campaign, target, seconds(at), outcome, score)
 
 
-def test_an_outcome_of_a_product_has_a_score_of_each_factor() -> None:
+def test_an_outcome_of_a_product_has_a_score_of_each_factor():
     kept, scores = Kept(), {"click": 0.5, "view": 0.25}
     kept.outcome("a", "seen", scores, 1.0, occurred_at=3.0)
 
@@ -100,7 +98,7 @@ def test_an_outcome_of_a_product_has_a_score_of_each_factor() -> None:
         kept.outcome("a", "seen", {"view": 2}, 1.0)
 
 
-def test_unit_arm_and_money_travel_with_what_counts() -> None:
+def test_unit_arm_and_money_travel_with_what_counts():
     terms: Any = {"unit": "u", "arm": "raw", "bid": 2.0, "cost": 1.5, "value": 1e6}
     kept, scores = Kept(), {"click": 0.5}
     kept.impression("a", scores, **terms)
@@ -116,7 +114,7 @@ def test_unit_arm_and_money_travel_with_what_counts() -> None:
         kept.impression("a", scores, bdi=1.0)
 
 
-def test_without_a_time_it_is_now() -> None:
+def test_without_a_time_it_is_now():
     """By the clock of this machine."""
     kept, before = Kept(), datetime.now(UTC).timestamp()
     kept.conversion("c")
@@ -124,7 +122,7 @@ def test_without_a_time_it_is_now() -> None:
     assert before <= kept.only.occurred_at <= datetime.now(UTC).timestamp()
 
 
-def test_times_of_other_zones_and_numbers_of_numpy_are_welcome() -> None:
+def test_times_of_other_zones_and_numbers_of_numpy_are_welcome():
     """They mean the same."""
     at = datetime(2026, 3, 1, 14, tzinfo=timezone(timedelta(hours=2)))
     kept = Kept()
@@ -149,9 +147,7 @@ def test_times_of_other_zones_and_numbers_of_numpy_are_welcome() -> None:
         ("behaviour", ("c", "v", math.inf), "value = inf: must be a finite number of at least 0"),
     ],
 )
-def test_what_the_service_would_refuse_is_told_at_once(
-    method: str, arguments: tuple[Any, ...], said: str
-) -> None:
+def test_what_the_service_would_refuse_is_told_at_once(method, arguments, said):
     """Field, value and rule; nothing is taken."""
     kept = Kept()
     with pytest.raises(BadInput) as bad:
@@ -162,14 +158,14 @@ def test_what_the_service_would_refuse_is_told_at_once(
 
 
 @pytest.mark.parametrize("at", [datetime(2026, 3, 1), math.nan, math.inf, "now", True])
-def test_times_that_are_none_are_refused(at: Any) -> None:
+def test_times_that_are_none_are_refused(at):
     """A naive datetime could mean any zone."""
     with pytest.raises(BadInput, match="occurred_at"):
         Kept().conversion("c", occurred_at=at)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, [1]])
-def test_features_are_numbers_or_strings(value: Any) -> None:
+def test_features_are_numbers_or_strings(value):
     """And finite."""
     with pytest.raises(BadInput, match=r"features\.x"):
         Kept().click("c", "a", {"click": 0.5}, impression_at=1.0, features={"x": value})

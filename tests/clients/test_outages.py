@@ -3,10 +3,8 @@
 import pytest
 from sirocco_client import BadAnswer, Refused, Sirocco, TimedOut, Unavailable
 
-from app.settings import Settings
-from tests.api.running_service import RunningService, serving
+from tests.api.running_service import serving
 from tests.clients.faulty_proxy import (
-    FaultyProxy,
     answers,
     cuts_short,
     drops,
@@ -18,7 +16,7 @@ from tests.clients.faulty_proxy import (
 from tests.reserved_ports import reserved_port
 
 
-def test_without_a_service_the_error_is_typed() -> None:
+def test_without_a_service_the_error_is_typed():
     """A caller catches one type for everything that is no answer."""
     url = f"http://127.0.0.1:{reserved_port()}"
     with Sirocco(url, retries=1, timeout=20.0) as sirocco, pytest.raises(Unavailable) as away:
@@ -28,7 +26,7 @@ def test_without_a_service_the_error_is_typed() -> None:
     assert "ConnectError" in str(away.value)
 
 
-def test_the_raw_fallback_marks_its_scores() -> None:
+def test_the_raw_fallback_marks_its_scores():
     """Scores come back as they are, and nobody can take them for probabilities."""
     url = f"http://127.0.0.1:{reserved_port()}"
     with Sirocco(url, fallback="raw", timeout=20.0) as sirocco:
@@ -39,7 +37,7 @@ def test_the_raw_fallback_marks_its_scores() -> None:
     assert (answer.version, answer.map_age) == ("none", None)
 
 
-def test_a_client_outlives_a_restart(settings: Settings, redis_url: str) -> None:
+def test_a_client_outlives_a_restart(settings, redis_url):
     """The connections that it kept open are dead, and the call does not tell."""
     placed = settings.model_copy(update={"port": reserved_port()})
     with serving(placed, redis_url) as first:
@@ -57,7 +55,7 @@ def test_a_client_outlives_a_restart(settings: Settings, redis_url: str) -> None
     [answers(503, Retry_After="0"), answers(429), answers(502), drops, loses_the_answer],
     ids=["503", "429", "502", "dropped", "lost"],
 )
-def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy, fault: object) -> None:
+def test_what_may_pass_is_tried_again(version, proxy, fault):
     """To calibrate changes nothing, so to ask twice is safe."""
     proxy.faults.extend([fault, fault])  # type: ignore[list-item]
 
@@ -73,9 +71,7 @@ def test_what_may_pass_is_tried_again(version: str, proxy: FaultyProxy, fault: o
     [(503, {"Retry_After": "100"}), (500, {})],
     ids=["asks for more patience than the caller has", "would most likely fail again"],
 )
-def test_what_would_be_of_no_use_is_not_asked_again(
-    proxy: FaultyProxy, status: int, headers: dict[str, str]
-) -> None:
+def test_what_would_be_of_no_use_is_not_asked_again(proxy, status, headers):
     """The error comes at once."""
     proxy.always = answers(status, **headers)
 
@@ -86,7 +82,7 @@ def test_what_would_be_of_no_use_is_not_asked_again(
 
 
 @pytest.mark.parametrize("fault", [stalls, trickles])
-def test_a_slow_answer_is_given_up_and_not_asked_again(proxy: FaultyProxy, fault: object) -> None:
+def test_a_slow_answer_is_given_up_and_not_asked_again(proxy, fault):
     """The deadline holds for the whole call, and the slow are not asked more."""
     proxy.always = fault  # type: ignore[assignment]
 
@@ -97,7 +93,7 @@ def test_a_slow_answer_is_given_up_and_not_asked_again(proxy: FaultyProxy, fault
     assert (late.value.tries, len(proxy.seen) <= 1) == (1, True)
 
 
-def test_clients_do_not_storm(proxy: FaultyProxy) -> None:
+def test_clients_do_not_storm(proxy):
     """When every request fails, retries add a tenth, and the ten that were saved up."""
     proxy.always = answers(503, Retry_After="0")
     calls = 200
@@ -121,7 +117,7 @@ def test_clients_do_not_storm(proxy: FaultyProxy) -> None:
     ],
 )
 @pytest.mark.parametrize("binary", [True, False])
-def test_what_is_no_answer_is_none(proxy: FaultyProxy, fault: object, binary: bool) -> None:
+def test_what_is_no_answer_is_none(proxy, fault, binary):
     """Something else listens there; the fallback covers that too."""
     proxy.always = fault  # type: ignore[assignment]
 
@@ -129,7 +125,7 @@ def test_what_is_no_answer_is_none(proxy: FaultyProxy, fault: object, binary: bo
         sirocco.calibrate("click", ["a", "b"], [0.5, 0.5], explain=False)
 
 
-def test_half_an_answer_is_none(proxy: FaultyProxy) -> None:
+def test_half_an_answer_is_none(proxy):
     """A connection cut in the middle is like one that was never made."""
     proxy.always = cuts_short
 
@@ -137,7 +133,7 @@ def test_half_an_answer_is_none(proxy: FaultyProxy) -> None:
         sirocco.calibrate("click", ["a", "b"], [0.5, 0.5])
 
 
-def test_a_refusal_without_a_problem_tells_its_status(proxy: FaultyProxy) -> None:
+def test_a_refusal_without_a_problem_tells_its_status(proxy):
     """A gateway's own page has no field and no rule."""
     proxy.always = answers(403, b"<html>no</html>")
     with (
@@ -149,7 +145,7 @@ def test_a_refusal_without_a_problem_tells_its_status(proxy: FaultyProxy) -> Non
     assert (refused.value.kind, refused.value.field) == ("status-403", None)
 
 
-def test_levels_that_are_not_there_are_missed(service: RunningService, proxy: FaultyProxy) -> None:
+def test_levels_that_are_not_there_are_missed(service, proxy):
     """An answer without what was asked for is not whole."""
     proxy.always = answers(200, b'{"probabilities": [0.5], "version": "x"}')
 
@@ -157,9 +153,7 @@ def test_levels_that_are_not_there_are_missed(service: RunningService, proxy: Fa
         sirocco.calibrate("click", "a", [0.5], explain=True)
 
 
-def test_an_answer_without_end_is_given_up(
-    proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_without_end_is_given_up(proxy, monkeypatch):
     """Whatever sends it, the caller's memory is bounded."""
     monkeypatch.setattr("sirocco_client.connections._MOST_BYTES", 1000)
     proxy.always = answers(200, b" " * 1001)

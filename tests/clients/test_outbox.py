@@ -25,7 +25,7 @@ def filled(buffering: Buffering, *lines: bytes) -> EventQueue:
 
 
 @given(steps, st.integers(1, 4), st.integers(1, 8))
-def test_every_event_is_accounted_for(todo: list[str], batch_events: int, most: int) -> None:
+def test_every_event_is_accounted_for(todo, batch_events, most):
     """What was taken is accepted, unsent or waiting, whatever happens; nothing twice."""
     outbox = EventQueue(Buffering(batch_events=batch_events, most_events=most))
     numbers, taken, accepted, unsent = count(), 0, [], []
@@ -55,7 +55,7 @@ def test_every_event_is_accounted_for(todo: list[str], batch_events: int, most: 
         assert not set(given_up) & set(accepted)
 
 
-def test_events_leave_in_the_order_in_which_they_came() -> None:
+def test_events_leave_in_the_order_in_which_they_came():
     """Batches of the size asked for, then the rest."""
     outbox = filled(LINGER, *(b"%d" % n for n in range(7)))
 
@@ -65,7 +65,7 @@ def test_events_leave_in_the_order_in_which_they_came() -> None:
     assert b"".join(b"".join(lines) for lines in batches) == b"0123456"
 
 
-def test_a_batch_leaves_when_it_is_full_or_has_lingered() -> None:
+def test_a_batch_leaves_when_it_is_full_or_has_lingered():
     """And at once when somebody flushes."""
     outbox = filled(LINGER, b"a", b"b")
 
@@ -77,7 +77,7 @@ def test_a_batch_leaves_when_it_is_full_or_has_lingered() -> None:
     assert outbox.due_in(0.5, at_once=True) is None
 
 
-def test_large_events_make_small_batches() -> None:
+def test_large_events_make_small_batches():
     """No batch is larger than the service takes, unless a single event is."""
     line = b"x" * (3 * 1024 * 1024)
     outbox = filled(Buffering(), line, line)
@@ -88,7 +88,7 @@ def test_large_events_make_small_batches() -> None:
 @pytest.mark.parametrize(
     "buffering", [Buffering(most_events=2), Buffering(most_bytes=6)], ids=["events", "bytes"]
 )
-def test_what_is_on_its_way_takes_room_until_it_settles(buffering: Buffering) -> None:
+def test_what_is_on_its_way_takes_room_until_it_settles(buffering):
     """Or memory would not be bounded."""
     outbox = filled(buffering, b"abc", b"def")
     batch = outbox.next_batch(0.0)
@@ -100,13 +100,13 @@ def test_what_is_on_its_way_takes_room_until_it_settles(buffering: Buffering) ->
     assert outbox.counts.waiting_bytes == 0
 
 
-def test_an_event_that_can_never_fit_is_refused() -> None:
+def test_an_event_that_can_never_fit_is_refused():
     """To wait for room would be for ever."""
     with pytest.raises(BadInput, match="must have at most 6 bytes"):
         EventQueue(Buffering(most_bytes=6)).fits(b"1234567")
 
 
-def test_batches_taken_back_keep_key_and_place() -> None:
+def test_batches_taken_back_keep_key_and_place():
     """What was there before leaves before; there must be room for all of them."""
     outbox = filled(Buffering(most_events=3), b"first")
     returned = Batch([b"a", b"b"])
@@ -128,13 +128,13 @@ def test_batches_taken_back_keep_key_and_place() -> None:
         {"when_full": "explode"},
     ],
 )
-def test_options_that_mean_nothing_are_refused(options: dict[str, object]) -> None:
+def test_options_that_mean_nothing_are_refused(options):
     """By the name of the option."""
     with pytest.raises(BadInput, match=next(iter(options))):
         Buffering(**options)  # type: ignore[arg-type]
 
 
-def test_a_batch_is_the_same_bytes_every_time() -> None:
+def test_a_batch_is_the_same_bytes_every_time():
     """The service compares them under the key, packed or not."""
     batch = Batch([b'{"a":1}', b'{"b":2}'])
 
@@ -146,7 +146,7 @@ def test_a_batch_is_the_same_bytes_every_time() -> None:
 
 @pytest.mark.parametrize("status", [200, 422, 503])
 @pytest.mark.parametrize("body", [b'{"rejected": [], "rejected_total": Infinity}', b"[" * 100_000])
-def test_no_answer_ends_the_sending(status: int, body: bytes) -> None:
+def test_no_answer_ends_the_sending(status, body):
     """What cannot be read is sent again, or handed back: whoever sends must outlive it."""
     batch = Batch([b"1", b"2"])
 

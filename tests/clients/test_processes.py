@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.running_service import RunningService
-from tests.clients.faulty_proxy import FaultyProxy, answers
+from tests.clients.faulty_proxy import answers
 from tests.clients.sent_events import stored
 
 pytestmark = pytest.mark.slow
@@ -54,7 +53,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_forked_children_begin_anew(service: RunningService, version: str) -> None:
+def test_forked_children_begin_anew(service, version):
     """They calibrate, refresh and send on their own; what waits in the parent is sent once."""
     done = run(str(HERE / "fork_script.py"), service.url)
 
@@ -67,7 +66,7 @@ def test_forked_children_begin_anew(service: RunningService, version: str) -> No
     assert counted == {"child": 2, "parent": 1}
 
 
-def test_a_process_that_ends_sends_what_waits(service: RunningService) -> None:
+def test_a_process_that_ends_sends_what_waits(service):
     """Although nobody closed the buffer."""
     done = run("-c", ENDS_WITHOUT_CLOSING, service.url, str(time.time()), "20")
 
@@ -75,7 +74,7 @@ def test_a_process_that_ends_sends_what_waits(service: RunningService) -> None:
     assert stored(service) == 1
 
 
-def test_a_process_that_ends_says_what_it_could_not_send(proxy: FaultyProxy) -> None:
+def test_a_process_that_ends_says_what_it_could_not_send(proxy):
     """In its log, and it does end."""
     proxy.always = answers(503)
 
@@ -85,14 +84,14 @@ def test_a_process_that_ends_says_what_it_could_not_send(proxy: FaultyProxy) -> 
     assert "1 events could not be sent" in done.stderr
 
 
-def test_it_works_without_the_service_installed(service: RunningService, version: str) -> None:
+def test_it_works_without_the_service_installed(service, version):
     """Neither the service's packages nor what they need can be imported."""
     done = run("-c", WITHOUT_THE_SERVICE, service.url)
 
     assert (done.stdout, done.stderr) == ("works\n", "")
 
 
-def test_a_wheel_holds_the_client_and_nothing_else(tmp_path: Path) -> None:
+def test_a_wheel_holds_the_client_and_nothing_else(tmp_path):
     """Typed, and without code of the service."""
     source = tmp_path / "source"
     with tarfile.open(tmp_path / "source.tar", "w") as packed:

@@ -3,18 +3,13 @@
 from itertools import zip_longest
 from typing import Any
 
-import pytest
-
-from tests.api.running_service import RunningService
 from tests.docs.pages import code_blocks, text_of
 
 README = text_of("clients/python/README.md")
 _SHOWN_URL = "http://127.0.0.1:8080"
 
 
-def test_every_example_prints_what_it_shows(
-    service: RunningService, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_example_prints_what_it_shows(service, capsys):
     """One after the other, each knowing the names of those before it."""
     names: dict[str, Any] = {}
     # A busy machine may need longer than bidders wait.
@@ -27,7 +22,7 @@ def test_every_example_prints_what_it_shows(
     names["sirocco"].close()
 
 
-def test_lines_are_short() -> None:
+def test_lines_are_short():
     """As on the other pages; tables need not be."""
     long = [line for line in README.splitlines() if len(line) > 100 and not line.startswith("|")]
 

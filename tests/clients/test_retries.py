@@ -11,7 +11,7 @@ from sirocco_client.retries import Backoff, Retries, RetryBudget, Tries
 
 
 @given(st.integers(1, 10_000), st.floats(0, 1))
-def test_pauses_are_drawn_up_to_a_doubling_limit(tries: int, drawn: float) -> None:
+def test_pauses_are_drawn_up_to_a_doubling_limit(tries, drawn):
     """Full jitter: from nothing to the limit, and the limit stops growing."""
     limit = min(8.0, 0.5 * 2.0 ** (min(tries, 100) - 1))
 
@@ -19,7 +19,7 @@ def test_pauses_are_drawn_up_to_a_doubling_limit(tries: int, drawn: float) -> No
 
 
 @given(st.lists(st.booleans(), max_size=500))
-def test_the_budget_allows_a_tenth_and_ten(asks: list[bool]) -> None:
+def test_the_budget_allows_a_tenth_and_ten(asks):
     """Whatever the order of requests and retries."""
     budget = RetryBudget()
     requests = retries = 0
@@ -32,7 +32,7 @@ def test_the_budget_allows_a_tenth_and_ten(asks: list[bool]) -> None:
         assert retries <= 10 + requests * 0.1 + 1e-9
 
 
-def test_a_spent_budget_ends_the_tries() -> None:
+def test_a_spent_budget_ends_the_tries():
     """The error comes although more tries were allowed."""
     budget = RetryBudget()
     while budget.spend():
@@ -53,7 +53,7 @@ def test_a_spent_budget_ends_the_tries() -> None:
         (HttpResponse(503, {}, b""), Unavailable),
     ],
 )
-def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]) -> None:
+def test_the_last_try_says_what_was_wrong(found, kind):
     """With no retry left each comes as its own error."""
     tries = Tries(Retries(0, RetryBudget()), Deadline(100.0))
     assert not tries.is_response(found)  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_the_last_try_says_what_was_wrong(found: object, kind: type[Unavailable]
     assert error.value.tries == 1
 
 
-def test_retry_after_is_waited_for() -> None:
+def test_retry_after_is_waited_for():
     """Plus the jitter, so that not all come back in the same moment."""
     tries = Tries(Retries(2, RetryBudget()), Deadline(100.0))
     found = HttpResponse(503, {"retry-after": "7"}, b"")

@@ -62,7 +62,7 @@ def admitted(body: bytes) -> Admission:
 
 
 @pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])
-def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
+def test_both_bodies_store_and_refuse_the_same(kind):
     found = admitted(event_body(kind, FIELDS))
     expected = Admission(SETTINGS, TIMES)
     for _ in expected.admit_all(Parsed(range(5), json_events(kind))):
@@ -73,7 +73,7 @@ def test_both_bodies_store_and_refuse_the_same(kind: int) -> None:
     assert len(expected.rejections.shown) == 2
 
 
-def test_an_undeclared_field_that_says_nothing_is_not_stored() -> None:
+def test_an_undeclared_field_that_says_nothing_is_not_stored():
     """Of any name, and however many: none of them fits into a block."""
     names = ["n" * 300, *map(str, range(300))]
     batch = admitted(event_body(bodies.IMPRESSIONS, {name: [""] * 5 for name in names})).batch
@@ -90,7 +90,7 @@ def test_an_undeclared_field_that_says_nothing_is_not_stored() -> None:
         (b"\x02\0\0\0" + bytes(4) + b"\x06\0\0\0device", b"\xff" * 8, "needs"),
     ],
 )
-def test_what_is_not_whole_is_refused(old: bytes, new: bytes, rule: str) -> None:
+def test_what_is_not_whole_is_refused(old, new, rule):
     fields = {"device": ["ios", "", "android12345678901", "ios", ""], "placement": ["t"] * 5}
     data = event_body(bodies.IMPRESSIONS, fields)
     assert old in data or rule == "needs"
@@ -100,7 +100,7 @@ def test_what_is_not_whole_is_refused(old: bytes, new: bytes, rule: str) -> None
         read_events(broken, 100)
 
 
-def test_a_code_beyond_the_values_and_a_field_twice_are_refused() -> None:
+def test_a_code_beyond_the_values_and_a_field_twice_are_refused():
     data = event_body(bodies.IMPRESSIONS, {"device": ["ios"] * 5})
     with pytest.raises(ValidationError, match=r"fields.device\[4\]"):
         read_events(data[:-8] + b"\x01" + data[-7:], 100)

@@ -1,7 +1,6 @@
 """`sirocco keys` and `sirocco audit` against a running API, and services that have keys."""
 
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,8 +12,7 @@ from app.access.keys import Scope
 from app.cli.console import note, numbers_table, print_line, print_table
 from app.settings import Settings
 from app.storage import keys
-from tests.api.running_service import RunningService, eventually, serving
-from tests.command_line.conftest import Refused, Sirocco, Started
+from tests.api.running_service import eventually, serving
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 
@@ -28,9 +26,7 @@ def service(redis_url, tmp_path):
         yield running
 
 
-def test_a_key_from_its_making_to_its_end(
-    called: Sirocco, service: RunningService, tmp_path: Path
-) -> None:
+def test_a_key_from_its_making_to_its_end(called, service, tmp_path):
     of = ("--url", service.url)
     first = called("keys", "create", "--scope", "admin", "--scope", "read", "--name", "ops", *of)
     file = tmp_path / "ops.key"
@@ -63,7 +59,7 @@ def test_a_key_from_its_making_to_its_end(
     assert all(secret not in "\n".join(listed) for secret in first.stdout.split("_", 2)[2:])
 
 
-def test_the_audit_log_is_shown_and_verified(called: Sirocco, service: RunningService) -> None:
+def test_the_audit_log_is_shown_and_verified(called, service):
     of = ("--url", service.url)
     called("overrides", "set", "click", "shoes", "sir", *of)
     called("overrides", "delete", "click", "shoes", *of)
@@ -83,9 +79,7 @@ def test_the_audit_log_is_shown_and_verified(called: Sirocco, service: RunningSe
     assert orjson.loads(broken.stdout)["wrong"]
 
 
-def test_the_files_of_all_hosts_contradict_a_new_chain(
-    called: Sirocco, redis_url: str, tmp_path: Path
-) -> None:
+def test_the_files_of_all_hosts_contradict_a_new_chain(called, redis_url, tmp_path):
     of = []
     for host in ("one", "two"):
         file = tmp_path / f"{host}.jsonl"
@@ -118,7 +112,7 @@ def test_the_files_of_all_hosts_contradict_a_new_chain(
     assert fresh.stdout == "all 0 entries are as they were written\n"
 
 
-def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_name_gives_no_orders_to_a_terminal(capsys):
     print_line("shoes\x1b]0;owned\x07\nforged \x9b31m été")
 
     assert capsys.readouterr().out == "shoes\\x1b]0;owned\\x07\\x0aforged \\x9b31m été\n"
@@ -128,7 +122,7 @@ def test_a_name_gives_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out.split()[:3] == ["clicks\\x1b", "[red]\\x1b", "of"]
 
 
-def test_an_error_gives_no_orders_to_a_terminal(refused: Refused, tmp_path: Path) -> None:
+def test_an_error_gives_no_orders_to_a_terminal(refused, tmp_path):
     (tmp_path / "log.csv").write_text("\x1b[31mred,b\n1,2\n")
     said = refused("evaluate", "log.csv")
 
@@ -136,7 +130,7 @@ def test_an_error_gives_no_orders_to_a_terminal(refused: Refused, tmp_path: Path
     assert "\x1b" not in said
 
 
-def test_a_key_that_no_header_can_hold_is_not_shown(refused: Refused) -> None:
+def test_a_key_that_no_header_can_hold_is_not_shown(refused):
     said = refused("retrain", "--api-key", "a secret")
 
     assert "printable ASCII" in said
@@ -144,13 +138,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("command", [("serve",), ("up", "--workers", 2)], ids=["alone", "workers"])
-def test_a_service_with_keys_and_a_port_for_admins(
-    started: Started,
-    called: Sirocco,
-    environment: dict[str, str],
-    tmp_path: Path,
-    command: tuple[str, ...],
-) -> None:
+def test_a_service_with_keys_and_a_port_for_admins(started, called, environment, tmp_path, command):
     """Its children have the secret by a file; nobody on the machine sees it in their arguments."""
     secret, port, admin_port = tmp_path / "bootstrap", reserved_port(), reserved_port()
     secret.write_text(BOOTSTRAP)
@@ -189,7 +177,7 @@ def answers(url: str) -> int | None:
         return None
 
 
-def test_every_scope_is_in_the_help(called: Sirocco) -> None:
+def test_every_scope_is_in_the_help(called):
     help_text = called("keys", "create", "--help").stdout
 
     assert all(scope.value in help_text for scope in Scope)

@@ -1,7 +1,6 @@
 """`sirocco auction`: from a log to a table, JSON and a report."""
 
 import gzip
-from pathlib import Path
 
 import orjson
 import pytest
@@ -9,12 +8,11 @@ import pytest
 from evaluation.auction.comparison import compare_auctions
 from evaluation.auction.simulation import sweep_operating_points
 from tests.command_line.auction_logs import NAMED, ROWS, drawn, write_drawn, write_rows
-from tests.command_line.conftest import Answered, Refused, Sirocco
 
 CHANGED = ("click_yield", "mainline_click_yield", "revenue_per_mille", "ads_per_page")
 
 
-def test_the_numbers_are_those_of_the_comparison(tmp_path: Path, answered: Answered) -> None:
+def test_the_numbers_are_those_of_the_comparison(tmp_path, answered):
     """The library's, for a log under other names, in another order of rows."""
     log = drawn()
     models = {"baseline": log.scores, "candidate": log.models["sharper_head"]}
@@ -40,7 +38,7 @@ def test_the_numbers_are_those_of_the_comparison(tmp_path: Path, answered: Answe
     assert (found["pages"], found["candidates"]) == (2_000, 28_000)
 
 
-def test_settings_reach_the_auction(tmp_path: Path, answered: Answered) -> None:
+def test_settings_reach_the_auction(tmp_path, answered):
     """Slots, alpha, reserves, and how clicks are expected."""
     path = write_rows(tmp_path / "log.csv", *ROWS)
     settings = ("--mainline", "1", "--sidebar", "1", "--alpha", "0", "--reserve", "0.6")
@@ -54,7 +52,7 @@ def test_settings_reach_the_auction(tmp_path: Path, answered: Answered) -> None:
     assert found["rows"]["baseline"]["revenue_per_mille"] == pytest.approx(750.0)
 
 
-def test_a_sweep_tries_both_models(tmp_path: Path, answered: Answered) -> None:
+def test_a_sweep_tries_both_models(tmp_path, answered):
     """At equal load, against the model and settings in force."""
     log = drawn()
     path = write_drawn(tmp_path / "log.parquet", log)
@@ -80,7 +78,7 @@ def test_a_sweep_tries_both_models(tmp_path: Path, answered: Answered) -> None:
         assert point["mainline_reserve"] == pytest.approx(one.point.mainline_reserve)
 
 
-def test_the_table_sets_models_beside_each_other(tmp_path: Path, called: Sirocco) -> None:
+def test_the_table_sets_models_beside_each_other(tmp_path, called):
     """In 80 columns, with a verdict, the sweep, and how to read it on stderr."""
     path = write_drawn(tmp_path / "log.parquet", drawn())
 
@@ -97,7 +95,7 @@ def test_the_table_sets_models_beside_each_other(tmp_path: Path, called: Sirocco
     assert "Simulated: what the logged pages would have brought" in run.stderr
 
 
-def test_one_model_is_simulated_alone(tmp_path: Path, called: Sirocco, answered: Answered) -> None:
+def test_one_model_is_simulated_alone(tmp_path, called, answered):
     """Its operating points too."""
     rows = [row.rpartition(",")[0] for row in ROWS]
     path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
@@ -111,7 +109,7 @@ def test_one_model_is_simulated_alone(tmp_path: Path, called: Sirocco, answered:
     assert found["conclusive"] is None
 
 
-def test_guesses_are_not_concluded_from(tmp_path: Path, answered: Answered) -> None:
+def test_guesses_are_not_concluded_from(tmp_path, answered):
     """The candidate shows an ad that the log never showed."""
     rows = [f"p{n},q,a,1,{n % 2},1,0.5,0.1" for n in range(10)]
     rows += [f"p{n},q,b,,,1,0.1,0.5" for n in range(10)]
@@ -125,7 +123,7 @@ def test_guesses_are_not_concluded_from(tmp_path: Path, answered: Answered) -> N
     assert (usual["conclusive"], allowed["conclusive"]) == (False, True)
 
 
-def test_warnings_say_why_the_numbers_may_mislead(tmp_path: Path, called: Sirocco) -> None:
+def test_warnings_say_why_the_numbers_may_mislead(tmp_path, called):
     """Another model in force, nothing but winners, few clicks, positions that nothing links."""
     path = write_rows(
         tmp_path / "log.csv",
@@ -148,7 +146,7 @@ def test_warnings_say_why_the_numbers_may_mislead(tmp_path: Path, called: Sirocc
         assert any(words in warning for warning in warnings)
 
 
-def test_a_curve_that_does_not_settle_is_told(tmp_path: Path, called: Sirocco) -> None:
+def test_a_curve_that_does_not_settle_is_told(tmp_path, called):
     """The only ad that links the positions is clicked in one of them alone."""
     rows = ["p1,q,a,1,1,1,0.5,0.5", "p2,q,a,2,0,1,0.5,0.5"]
     rows += ["p3,q,b,2,1,1,0.5,0.5", "p4,q,b,3,1,1,0.5,0.5"]
@@ -158,7 +156,7 @@ def test_a_curve_that_does_not_settle_is_told(tmp_path: Path, called: Sirocco) -
     assert "Careful: The click curve has not settled" in told
 
 
-def test_a_log_without_clicks_is_no_crash(tmp_path: Path, called: Sirocco) -> None:
+def test_a_log_without_clicks_is_no_crash(tmp_path, called):
     """Undefined numbers are - in the table and null in JSON."""
     path = write_rows(tmp_path / "log.csv", *[row.replace(",1,1,", ",1,0,") for row in ROWS])
 
@@ -171,7 +169,7 @@ def test_a_log_without_clicks_is_no_crash(tmp_path: Path, called: Sirocco) -> No
     assert row["click_yield"] == 0.0
 
 
-def test_the_demo_needs_no_log_and_knows_the_truth(called: Sirocco, answered: Answered) -> None:
+def test_the_demo_needs_no_log_and_knows_the_truth(called, answered):
     """AUC and RIG rise, clicks fall, and the truth agrees."""
     table = called("auction", "--demo", "--pages", "4000")
     found = answered("auction", "--demo", "--pages", "4000")
@@ -185,9 +183,7 @@ def test_the_demo_needs_no_log_and_knows_the_truth(called: Sirocco, answered: An
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.csv"])
-def test_the_log_of_the_demo_can_be_kept_and_read(
-    tmp_path: Path, called: Sirocco, answered: Answered, refused: Refused, name: str
-) -> None:
+def test_the_log_of_the_demo_can_be_kept_and_read(tmp_path, called, answered, refused, name):
     """It gives the same numbers."""
     demo = ("auction", "--demo", "--pages", "1000")
     run = called(*demo, "--seed", "3", "--write", name)
@@ -202,7 +198,7 @@ def test_the_log_of_the_demo_can_be_kept_and_read(
         assert read["rows"][model] == pytest.approx(row)
 
 
-def test_compressed_text_is_read(tmp_path: Path, called: Sirocco) -> None:
+def test_compressed_text_is_read(tmp_path, called):
     """As in every command."""
     plain = write_rows(tmp_path / "log.csv", *ROWS)
     packed = tmp_path / "packed.csv.gz"
@@ -211,7 +207,7 @@ def test_compressed_text_is_read(tmp_path: Path, called: Sirocco) -> None:
     assert called("auction", packed, "--json").stdout == called("auction", plain, "--json").stdout
 
 
-def test_a_report_is_one_page(tmp_path: Path, called: Sirocco) -> None:
+def test_a_report_is_one_page(tmp_path, called):
     """Conclusion, changes, operating points at each load, click curve and score quantiles."""
     path = write_drawn(tmp_path / "log.parquet", drawn())
 
@@ -233,7 +229,7 @@ def test_a_report_is_one_page(tmp_path: Path, called: Sirocco) -> None:
         assert words in page
 
 
-def test_a_report_of_one_model_has_no_changes(tmp_path: Path, called: Sirocco) -> None:
+def test_a_report_of_one_model_has_no_changes(tmp_path, called):
     """But its figures, and in a demo the truth is told."""
     rows = [row.rpartition(",")[0] for row in ROWS]
     path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
@@ -262,14 +258,12 @@ def test_a_report_of_one_model_has_no_changes(tmp_path: Path, called: Sirocco) -
         (("log.csv",), "log.csv: there is no such file"),
     ],
 )
-def test_bad_options_are_one_sentence(
-    refused: Refused, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_bad_options_are_one_sentence(refused, arguments, expected):
     """Before any work is done."""
     assert expected in refused("auction", *arguments)
 
 
-def test_a_log_that_cannot_be_saved_is_an_error(tmp_path: Path, refused: Refused) -> None:
+def test_a_log_that_cannot_be_saved_is_an_error(tmp_path, refused):
     """A folder stands where the file would go, which no force replaces."""
     (tmp_path / "x.csv").mkdir()
 
@@ -278,7 +272,7 @@ def test_a_log_that_cannot_be_saved_is_an_error(tmp_path: Path, refused: Refused
     assert said.startswith("sirocco: x.csv: --write is a file")
 
 
-def test_help_teaches_the_columns(called: Sirocco) -> None:
+def test_help_teaches_the_columns(called):
     """What a row is, and how a stranger starts."""
     run = called("auction", "--help")
 

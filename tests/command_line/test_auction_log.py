@@ -37,7 +37,7 @@ def error_of(path: Path, columns: AuctionColumns | None = None) -> str:
     return str(caught.value)
 
 
-def test_text_is_read(tmp_path: Path) -> None:
+def test_text_is_read(tmp_path):
     """An empty position or click is 0; names are numbered in their order."""
     given = read(write_rows(tmp_path / "log.csv", *ROWS))
 
@@ -50,7 +50,7 @@ def test_text_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["numbers", "texts", "dictionaries", "nothing shown"])
-def test_parquet_of_any_types_is_read(tmp_path: Path, kind: str) -> None:
+def test_parquet_of_any_types_is_read(tmp_path, kind):
     """Numbers, text, dictionaries; booleans as clicks; a column of nothing but empty values."""
     pages: pa.Array = pa.array([11, 11, 2])
     queries, ads = pa.array([1.0, 1.0, 2.0]), pa.array([7, 8, 7])
@@ -74,14 +74,14 @@ def test_parquet_of_any_types_is_read(tmp_path: Path, kind: str) -> None:
     assert list(given.models) == ["baseline"]
 
 
-def test_clicks_may_be_words(tmp_path: Path) -> None:
+def test_clicks_may_be_words(tmp_path):
     """As some tools write booleans."""
     path = write_rows(tmp_path / "log.csv", "p,q,a,1,True,1,0.1,0.1", "p,q,b,2,false,1,0.1,0.1")
 
     assert read(path).log.clicks.tolist() == [True, False]
 
 
-def test_pages_are_names_so_leading_zeros_count(tmp_path: Path) -> None:
+def test_pages_are_names_so_leading_zeros_count(tmp_path):
     """Page 07 is not page 7."""
     path = write_rows(tmp_path / "log.csv", "07,q,a,1,0,1,0.1,0.1", "7,q,a,1,0,1,0.1,0.1")
 
@@ -120,7 +120,7 @@ def test_pages_are_names_so_leading_zeros_count(tmp_path: Path) -> None:
         ("p1,r,d,3,0,2,0.2,0.2", "query = 'r'; its page has another query too"),
     ],
 )
-def test_a_bad_value_is_named_with_its_row(tmp_path: Path, row: str, expected: str) -> None:
+def test_a_bad_value_is_named_with_its_row(tmp_path, row, expected):
     path = write_rows(tmp_path / "log.csv", *ROWS, row)
 
     assert error_of(path) == f"log.csv, row 6: {expected}"
@@ -130,7 +130,7 @@ def test_a_bad_value_is_named_with_its_row(tmp_path: Path, row: str, expected: s
     ("values", "row", "shown"),
     [(pa.array([1.0, float("nan")]), 2, "nan"), (pa.array(["x", ""]), 2, "''")],
 )
-def test_an_id_is_something(tmp_path: Path, values: pa.Array, row: int, shown: str) -> None:
+def test_an_id_is_something(tmp_path, values, row, shown):
     """Neither nan nor an empty text."""
     path = tmp_path / "log.parquet"
     rest = {name: [1, 1] for name in ("query", "ad", "bid", "score", "position", "clicked")}
@@ -142,7 +142,7 @@ def test_an_id_is_something(tmp_path: Path, values: pa.Array, row: int, shown: s
     }
 
 
-def test_an_id_is_no_list(tmp_path: Path) -> None:
+def test_an_id_is_no_list(tmp_path):
     path = tmp_path / "log.parquet"
     rest = {name: [1] for name in ("query", "ad", "bid", "score", "position", "clicked")}
     pq.write_table(pa.table({**rest, "page": [[1, 2]]}), path)
@@ -150,7 +150,7 @@ def test_an_id_is_no_list(tmp_path: Path) -> None:
     assert error_of(path).startswith("log.parquet: column 'page' holds list<")
 
 
-def test_a_log_of_impressions_says_what_it_lacks(tmp_path: Path) -> None:
+def test_a_log_of_impressions_says_what_it_lacks(tmp_path):
     """The log of `sirocco evaluate` has neither pages nor queries nor ads."""
     path = write_rows(
         tmp_path / "log.csv", "1767225600,a,0.5,1,2", head="time,campaign,score,outcome,bid"
@@ -164,7 +164,7 @@ def test_a_log_of_impressions_says_what_it_lacks(tmp_path: Path) -> None:
     )
 
 
-def test_a_candidate_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_a_candidate_that_was_asked_for_must_be_there(tmp_path):
     """Unlike the one by default."""
     path = write_rows(tmp_path / "log.csv", *ROWS)
 
@@ -185,16 +185,14 @@ def test_a_candidate_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
         ("log.json", b"{}", "a log's name ends in .parquet, .csv or .tsv"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong(
-    tmp_path: Path, name: str, content: bytes, expected: str
-) -> None:
+def test_a_broken_file_says_what_is_wrong(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_bytes(content)
 
     assert expected in error_of(path)
 
 
-def test_rows_may_come_in_any_order(tmp_path: Path) -> None:
+def test_rows_may_come_in_any_order(tmp_path):
     """Scores stay with their rows."""
     straight = read(write_rows(tmp_path / "a.csv", *ROWS))
     turned = read(write_rows(tmp_path / "b.csv", *ROWS[::-1]))

@@ -16,7 +16,6 @@ from app.cli.main import main
 from app.datasets.impressions import LogColumns, read_events
 from calibrators import CALIBRATORS
 from evaluation import EventTable, Platform
-from tests.command_line.conftest import Answered, Refused, Sirocco
 from tests.command_line.logs import START, columns, events, write_log
 
 QUICK = ("--window", "6h", "--bin-size", "50", "--draws", "100")
@@ -53,7 +52,7 @@ def compared(days: EventTable, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return orjson.loads(output.getvalue()), (folder / "page.html").read_text(encoding="utf-8")
 
 
-def test_backtest_compares_every_calibrator(tmp_path: Path, answered: Answered) -> None:
+def test_backtest_compares_every_calibrator(tmp_path, answered):
     log = write_log(tmp_path / "log.parquet", events(hours=4))
 
     rows = answered("backtest", log, "--window", "2h", "--bin-size", "50")["rows"]
@@ -61,7 +60,7 @@ def test_backtest_compares_every_calibrator(tmp_path: Path, answered: Answered) 
     assert list(rows) == ["raw", "pooled", *(name for name in CALIBRATORS if name != "identity")]
 
 
-def test_backtest_on_raw_samples_is_another_fit(tmp_path: Path, answered: Answered) -> None:
+def test_backtest_on_raw_samples_is_another_fit(tmp_path, answered):
     log = write_log(tmp_path / "log.parquet", events(hours=5))
     sir = ("backtest", log, "--window", "2h", "--bin-size", "50", "--calibrators", "sir")
 
@@ -71,9 +70,7 @@ def test_backtest_on_raw_samples_is_another_fit(tmp_path: Path, answered: Answer
     assert bins["sir"] != raw["sir"]
 
 
-def test_backtest_gives_each_version_of_the_model_its_own_maps(
-    tmp_path: Path, answered: Answered
-) -> None:
+def test_backtest_gives_each_version_of_the_model_its_own_maps(tmp_path, answered):
     rows = ["time,campaign,score,outcome,model"]
     for n in range(3000):
         model, score = ("v2", 0.1) if n % 2 else ("", 0.2)
@@ -88,14 +85,14 @@ def test_backtest_gives_each_version_of_the_model_its_own_maps(
 
 
 @pytest.mark.parametrize("names", ["nonsense", "sir,nonsense", ","])
-def test_an_unknown_calibrator_lists_those_that_exist(refused: Refused, names: str) -> None:
+def test_an_unknown_calibrator_lists_those_that_exist(refused, names):
     said = refused("backtest", "log.parquet", "--calibrators", names)
 
     assert all(name in said for name in CALIBRATORS)
 
 
 @pytest.mark.slow
-def test_every_calibrator_against_raw_and_against_sir(compared: tuple[Any, str]) -> None:
+def test_every_calibrator_against_raw_and_against_sir(compared):
     found, _ = compared
 
     against = found["differences"]["against"]
@@ -110,9 +107,7 @@ def test_every_calibrator_against_raw_and_against_sir(compared: tuple[Any, str])
 
 
 @pytest.mark.slow
-def test_pooled_is_one_of_those_that_are_compared(
-    tmp_path: Path, answered: Answered, days: EventTable, short: Path
-) -> None:
+def test_pooled_is_one_of_those_that_are_compared(tmp_path, answered, days, short):
     """By default too; the others are compared with the method of the settings, which it is."""
     few = write_log(tmp_path / "few.parquet", days.select(np.arange(len(days) // 4)))
     some = answered("backtest", short, *QUICK, "--calibrators", "pooled,sir")
@@ -123,9 +118,7 @@ def test_pooled_is_one_of_those_that_are_compared(
     assert list(every["rows"])[:3] == ["raw", "pooled", "sir"]
 
 
-def test_raw_samples_leave_out_what_learns_from_bins(
-    answered: Answered, refused: Refused, short: Path
-) -> None:
+def test_raw_samples_leave_out_what_learns_from_bins(answered, refused, short):
     raw_samples = (short, "--window", "6h", "--raw-samples", "--draws", "0")
 
     found = answered("backtest", *raw_samples)
@@ -136,7 +129,7 @@ def test_raw_samples_leave_out_what_learns_from_bins(
 
 
 @pytest.mark.slow
-def test_the_verdict_is_a_sentence(compared: tuple[Any, str]) -> None:
+def test_the_verdict_is_a_sentence(compared):
     found, _ = compared
 
     verdict = found["differences"]["verdict"]
@@ -146,7 +139,7 @@ def test_the_verdict_is_a_sentence(compared: tuple[Any, str]) -> None:
 
 
 @pytest.mark.slow
-def test_another_reference(answered: Answered, short: Path) -> None:
+def test_another_reference(answered, short):
     backtest = (short, *QUICK, "--calibrators", "isotonic,beta")
 
     best, named, raw = (
@@ -157,16 +150,14 @@ def test_another_reference(answered: Answered, short: Path) -> None:
     assert (list(best), list(named), list(raw)) == (["raw", "beta"], ["raw", "isotonic"], ["raw"])
 
 
-def test_an_unknown_reference_lists_those_that_are_compared(refused: Refused) -> None:
+def test_an_unknown_reference_lists_those_that_are_compared(refused):
     said = refused("backtest", "log.parquet", "--calibrators", "sir,beta", "--against", "platt")
 
     assert "--against 'platt': give one of raw, sir, beta" in said
 
 
 @pytest.mark.slow
-def test_without_draws_there_are_no_differences(
-    tmp_path: Path, called: Sirocco, answered: Answered, days: EventTable
-) -> None:
+def test_without_draws_there_are_no_differences(tmp_path, called, answered, days):
     log = write_log(tmp_path / "log.parquet", days)
     backtest = (log, "--window", "6h", "--calibrators", "sir", "--draws", "0")
 
@@ -177,9 +168,7 @@ def test_without_draws_there_are_no_differences(
 
 
 @pytest.mark.slow
-def test_tables_fit_a_terminal_and_say_how_to_read_them(
-    tmp_path: Path, called: Sirocco, days: EventTable
-) -> None:
+def test_tables_fit_a_terminal_and_say_how_to_read_them(tmp_path, called, days):
     log = write_log(tmp_path / "log.parquet", days)
 
     run = called("backtest", log, *QUICK, "--calibrators", "sir,isotonic")
@@ -193,7 +182,7 @@ def test_tables_fit_a_terminal_and_say_how_to_read_them(
     assert "of 20 equal pairs, one shows it" in run.stderr
 
 
-def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, answered: Answered) -> None:
+def test_a_short_log_is_drawn_by_the_hour(tmp_path, answered):
     """And says that its intervals are too narrow."""
     log = write_log(tmp_path / "log.parquet", events(hours=6))
 
@@ -204,7 +193,7 @@ def test_a_short_log_is_drawn_by_the_hour(tmp_path: Path, answered: Answered) ->
 
 
 @pytest.mark.slow
-def test_effects_of_fields_are_served(tmp_path: Path, answered: Answered) -> None:
+def test_effects_of_fields_are_served(tmp_path, answered):
     """Half of the impressions have odds that are three times those of the others."""
     table = Platform(
         campaigns=3, impressions_per_hour=1_500, ctr=0.1, start=START, seed=4
@@ -221,14 +210,14 @@ def test_effects_of_fields_are_served(tmp_path: Path, answered: Answered) -> Non
     assert with_fields < without - 0.005
 
 
-def test_identity_is_raw(answered: Answered, short: Path) -> None:
+def test_identity_is_raw(answered, short):
     found = answered("backtest", short, *QUICK, "--calibrators", "identity")
 
     assert found["differences"]["verdict"] == "identity and raw give the same probabilities."
 
 
 @pytest.mark.slow
-def test_a_seed_is_an_answer(answered: Answered, short: Path) -> None:
+def test_a_seed_is_an_answer(answered, short):
     """Whatever else is compared."""
 
     def interval(names: str, seed: int) -> Any:
@@ -240,7 +229,7 @@ def test_a_seed_is_an_answer(answered: Answered, short: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_before_and_after(compared: tuple[Any, str]) -> None:
+def test_the_page_shows_before_and_after(compared):
     found, page = compared
 
     assert found["differences"]["verdict"] in page
@@ -263,7 +252,7 @@ def test_the_page_shows_before_and_after(compared: tuple[Any, str]) -> None:
     [("--output", "rows.parquet"), ("--against", "sir"), ("--report", "page.html"),
      ("--draws", "5"), ("--seed", "1")],
 )  # fmt: skip
-def test_what_does_not_go_with_delayed(refused: Refused, arguments: tuple[str, str]) -> None:
+def test_what_does_not_go_with_delayed(refused, arguments):
     said = refused("backtest", "--delayed", "--seeds", "2", *arguments)
 
     assert f"{arguments[0]} does not go with --delayed" in said or (
@@ -271,7 +260,7 @@ def test_what_does_not_go_with_delayed(refused: Refused, arguments: tuple[str, s
     )
 
 
-def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
+def test_a_long_log_is_read_as_cells(tmp_path, days):
     """Beyond the budget rows stand for several; below it they are as they came."""
     log = write_log(tmp_path / "log.parquet", days)
 
@@ -288,13 +277,7 @@ def test_a_long_log_is_read_as_cells(tmp_path: Path, days: EventTable) -> None:
 
 
 @pytest.mark.slow
-def test_a_long_log_says_so(
-    tmp_path: Path,
-    called: Sirocco,
-    answered: Answered,
-    days: EventTable,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_long_log_says_so(tmp_path, called, answered, days, monkeypatch):
     """Its table counts impressions, not rows, and its numbers are nearly those of all."""
     log = write_log(tmp_path / "log.parquet", days)
     backtest = (log, *QUICK, "--calibrators", "sir")
@@ -310,9 +293,7 @@ def test_a_long_log_says_so(
     assert (tmp_path / "picture.png").exists()
 
 
-def test_single_samples_need_single_rows(
-    tmp_path: Path, refused: Refused, days: EventTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_single_samples_need_single_rows(tmp_path, refused, days, monkeypatch):
     log = write_log(tmp_path / "log.parquet", days)
     monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
@@ -321,7 +302,7 @@ def test_single_samples_need_single_rows(
     assert f"--raw-samples: the log has {len(days):,} rows" in said
 
 
-def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> None:
+def test_hours_of_a_log_are_in_any_order(tmp_path, days):
     """Times of cells are those of their hours."""
     log = write_log(tmp_path / "log.parquet", days)
 
@@ -331,7 +312,7 @@ def test_hours_of_a_log_are_in_any_order(tmp_path: Path, days: EventTable) -> No
     assert np.all(table.times % 3600 == 0)
 
 
-def test_a_log_without_rows(tmp_path: Path, refused: Refused, days: EventTable) -> None:
+def test_a_log_without_rows(tmp_path, refused, days):
     log = write_log(tmp_path / "log.parquet", days.select(np.empty(0, int)))
 
     assert refused("backtest", log).endswith("log.parquet: the log has no rows")

@@ -73,7 +73,7 @@ def binary(request: pytest.FixtureRequest) -> Path:
     return Path(request.param)
 
 
-def test_what_is_restored_is_what_was_there(tmp_path: Path, binary: Path) -> None:
+def test_what_is_restored_is_what_was_there(tmp_path, binary):
     """Every key of Redis and every file, after the machine is gone, by the page's commands."""
     data = tmp_path / "sirocco-data"
     with EmbeddedRedis(data, binary) as server:
@@ -123,7 +123,7 @@ def refused(line: str, folder: Path) -> str:
     return " ".join(said.split())
 
 
-def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
+def test_what_cannot_be_trusted_is_refused(copy):
     """Each with what is wrong; nothing is written."""
     here = copy.parent
     assert "copy holds files" in refused("backup copy --data-dir data", here)
@@ -145,9 +145,7 @@ def test_what_cannot_be_trusted_is_refused(copy: Path) -> None:
     assert not (here / "b").exists()
 
 
-def test_a_copy_that_is_cut_short_leaves_nothing(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_copy_that_is_cut_short_leaves_nothing(copy, monkeypatch):
     """Neither half a state, from which a service would begin, nor half a backup."""
 
     def full(source: Path, place: Path) -> None:
@@ -170,7 +168,7 @@ def test_a_copy_that_is_cut_short_leaves_nothing(
     assert names == {"appendonly.aof", "signing.key"}
 
 
-def test_a_restore_that_was_killed_between_two_files_goes_on(copy: Path) -> None:
+def test_a_restore_that_was_killed_between_two_files_goes_on(copy):
     """What it has put there is no state of a service; another's is."""
     new, left = copy.parent / "new", copy.parent / "new/.restore-x"
     left.mkdir(parents=True)
@@ -185,14 +183,14 @@ def test_a_restore_that_was_killed_between_two_files_goes_on(copy: Path) -> None
     assert "appendonly.aof exists" in refused("restore copy --data-dir new", copy.parent)
 
 
-def test_a_redis_of_ones_own_gets_its_file_by_hand(copy: Path) -> None:
+def test_a_redis_of_ones_own_gets_its_file_by_hand(copy):
     said = sirocco("restore copy --data-dir new --redis-url redis://cache:6379/0", copy.parent)
 
     assert "start your Redis from copy/redis.rdb" in " ".join(said.split())
     assert [path.name for path in (copy.parent / "new").iterdir()] == ["signing.key"]
 
 
-def test_the_click_log_is_copied_from_where_it_is_read(copy: Path) -> None:
+def test_the_click_log_is_copied_from_where_it_is_read(copy):
     """And who restores it is told where that is."""
     here = copy.parent
     log = {"SIROCCO_CLICK_LOG_URL": f"file://{here}/my%20logs"}
@@ -208,7 +206,7 @@ def test_the_click_log_is_copied_from_where_it_is_read(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", ["manifest", "version"])
-def test_a_drill_notices_a_version_that_is_damaged_or_gone(copy: Path, lost: str) -> None:
+def test_a_drill_notices_a_version_that_is_damaged_or_gone(copy, lost):
     here = copy.parent
     with EmbeddedRedis(here / "data") as server, open_redis(server.url) as client:
         lease = Lease(client, "worker", "test", 60)
@@ -221,9 +219,7 @@ def test_a_drill_notices_a_version_that_is_damaged_or_gone(copy: Path, lost: str
         assert "the backup has no whole maps" in refused("drill --data-dir data", here)
 
 
-def test_parts_that_are_replaced_meanwhile_are_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_that_are_replaced_meanwhile_are_copied(tmp_path, monkeypatch):
     """The worker made one of two while the first was copied: the rows of both are there."""
     source, target = tmp_path / "log", tmp_path / "copy"
     source.mkdir()

@@ -9,8 +9,6 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.command_line.conftest import Answered, Refused, Sirocco
-
 ASKED = ("--behaviour", "seconds=first+second", "--behaviour", "pages", "--feature", "device")
 
 
@@ -35,7 +33,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_behaviour_that_tells_raises_the_auc(log: Path, answered: Answered) -> None:
+def test_a_behaviour_that_tells_raises_the_auc(log, answered):
     found = answered("behaviours", log, *ASKED)
 
     assert list(found["rows"]) == ["all", "pre_click", "gain"]
@@ -44,7 +42,7 @@ def test_a_behaviour_that_tells_raises_the_auc(log: Path, answered: Answered) ->
     assert found["missing"] == {"seconds": 0, "pages": 0}
 
 
-def test_quintiles_are_of_the_sum(log: Path, answered: Answered) -> None:
+def test_quintiles_are_of_the_sum(log, answered):
     lowest, *_, highest = answered("behaviours", log, *ASKED)["quintiles"]["seconds"]
 
     data = visits()
@@ -64,13 +62,13 @@ def test_quintiles_are_of_the_sum(log: Path, answered: Answered) -> None:
     assert lowest["lower"] < lowest["rate"] < lowest["upper"] < highest["lower"]
 
 
-def test_the_same_seed_gives_the_same_numbers(log: Path, answered: Answered) -> None:
+def test_the_same_seed_gives_the_same_numbers(log, answered):
     runs = [answered("behaviours", log, *ASKED, "--seed", seed) for seed in (1, 1, 2)]
 
     assert runs[0] == runs[1] != runs[2]
 
 
-def test_tables_picture_and_how_to_read_them(tmp_path: Path, log: Path, called: Sirocco) -> None:
+def test_tables_picture_and_how_to_read_them(tmp_path, log, called):
     run = called("behaviours", log, *ASKED, "--quintiles", "pages", "--picture", "rates.png")
 
     assert run.returncode == 0, run.stderr
@@ -83,9 +81,7 @@ def test_tables_picture_and_how_to_read_them(tmp_path: Path, log: Path, called: 
     assert (tmp_path / "rates.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_more_behaviours_than_a_row_of_panels_holds(
-    tmp_path: Path, log: Path, called: Sirocco
-) -> None:
+def test_more_behaviours_than_a_row_of_panels_holds(tmp_path, log, called):
     four = ("--behaviour", "first", "--behaviour", "second", *ASKED)
 
     run = called("behaviours", log, *four, "--folds", "2", "--picture", "rates.svg", "--json")
@@ -95,14 +91,14 @@ def test_more_behaviours_than_a_row_of_panels_holds(
     assert [drawn.count(f"Conversion rate by {name}") for name in ("first", "pages")] == [1, 1]
 
 
-def test_without_features_there_is_nothing_to_compare_with(log: Path, called: Sirocco) -> None:
+def test_without_features_there_is_nothing_to_compare_with(log, called):
     run = called("behaviours", log, "--behaviour", "first", "--folds", "2")
 
     assert run.returncode == 0, run.stderr
     assert "no --feature from before the click was given" in run.stderr
 
 
-def test_a_csv_with_gaps(tmp_path: Path, called: Sirocco) -> None:
+def test_a_csv_with_gaps(tmp_path, called):
     table = pa.table(visits())
     gaps = pa.array([None if row % 3 == 0 else row for row in range(len(table))])
     path = tmp_path / "visits.csv"
@@ -127,9 +123,7 @@ def test_a_csv_with_gaps(tmp_path: Path, called: Sirocco) -> None:
         (("--behaviour", "pages", "--picture", "rates.bmp"), "a picture's name ends in"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
-    tmp_path: Path, refused: Refused, options: tuple[str, ...], expected: str
-) -> None:
+def test_what_is_wrong_is_one_sentence(tmp_path, refused, options, expected):
     columns = visits(60)
     half = np.array([0.0, 0.5] * 30)
     path = tmp_path / "visits.parquet"

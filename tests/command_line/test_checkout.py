@@ -3,21 +3,17 @@
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 
 import app.cli.checkout
 from app.cli.checkout import ROOT
-from tests.command_line.conftest import Sirocco
 
 SAYS = "runs in a checkout of sirocco's repository only"
 
 
 @pytest.mark.parametrize("arguments", [("reproduce",), ("backtest", "--compare")])
-def test_without_research_a_command_says_where_it_runs(
-    arguments: tuple[str, ...], called: Sirocco, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_research_a_command_says_where_it_runs(arguments, called, tmp_path, monkeypatch):
     monkeypatch.setattr(app.cli.checkout, "ROOT", tmp_path)
     run = called(*arguments)
     assert run.returncode == 2
@@ -27,7 +23,7 @@ def test_without_research_a_command_says_where_it_runs(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["research.reproduction", "research.leaderboard"])
-def test_each_has_a_module_that_runs_it(module: str) -> None:
+def test_each_has_a_module_that_runs_it(module):
     run = subprocess.run(
         [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True
     )
@@ -36,7 +32,7 @@ def test_each_has_a_module_that_runs_it(module: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_wheel_has_the_product_and_nothing_else(tmp_path: Path) -> None:
+def test_the_wheel_has_the_product_and_nothing_else(tmp_path):
     """Built from a copy, so that nothing of the build stays in the checkout."""
     tracked = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True

@@ -25,7 +25,7 @@ def error_of(path: Path) -> str:
     return str(caught.value)
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again(tmp_path):
     platform = ClickPlatform(campaigns=3, clicks_per_hour=300, cvr=0.2, seed=1)
     parts = [platform.hours(0, 2).stream, platform.hours(2, 3).stream]
 
@@ -50,7 +50,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["clicks.parquet"]
 
 
-def test_missing_categories_are_nulls(tmp_path: Path) -> None:
+def test_missing_categories_are_nulls(tmp_path):
     features = Features({"feature.kind": Categorical.of(["x", None])}, 2)
     clicks = Clicks(np.array([TIME, TIME]), ("a",), np.zeros(2, np.int32), np.zeros(2), features)
 
@@ -61,7 +61,7 @@ def test_missing_categories_are_nulls(tmp_path: Path) -> None:
     assert table["converted_at"].to_pylist() == [None, None]
 
 
-def test_a_log_in_any_order_is_sorted_by_time(tmp_path: Path) -> None:
+def test_a_log_in_any_order_is_sorted_by_time(tmp_path):
     path = write_rows(tmp_path / "c.parquet", time=[TIME + 500.0, TIME], converted_at=[None, TIME])
 
     stream = read_click_log(path).stream
@@ -71,7 +71,7 @@ def test_a_log_in_any_order_is_sorted_by_time(tmp_path: Path) -> None:
     assert stream.delay.tolist() == [0.0, pytest.approx(np.nan, nan_ok=True)]
 
 
-def test_other_columns_and_kinds_of_time(tmp_path: Path) -> None:
+def test_other_columns_and_kinds_of_time(tmp_path):
     """Timestamps, text or numbers; pandas' nan is as empty as a null; other columns are ignored."""
     at = datetime.fromtimestamp(TIME, UTC)
     path = write_rows(
@@ -89,7 +89,7 @@ def test_other_columns_and_kinds_of_time(tmp_path: Path) -> None:
     assert set(stream.clicks.features.columns) == {"behaviour.page_views", "feature.device"}
 
 
-def test_campaigns_of_a_text_are_texts(tmp_path: Path) -> None:
+def test_campaigns_of_a_text_are_texts(tmp_path):
     """However much they look like numbers."""
     names = ["001", "1", "1.10", "true", "12345678901234567890"]
     rows = "".join(f"{TIME},{name},0.5,,{name}\n" for name in names)
@@ -101,7 +101,7 @@ def test_campaigns_of_a_text_are_texts(tmp_path: Path) -> None:
     assert {*found.fields["device"].names} - {""} == {*names}
 
 
-def test_nothing_may_have_happened(tmp_path: Path) -> None:
+def test_nothing_may_have_happened(tmp_path):
     """No conversion and no behaviour in the whole log."""
     nothing = [None, None]
     path = write_rows(
@@ -116,7 +116,7 @@ def test_nothing_may_have_happened(tmp_path: Path) -> None:
     )
 
 
-def test_conversions_may_be_text(tmp_path: Path) -> None:
+def test_conversions_may_be_text(tmp_path):
     path = write_rows(tmp_path / "c.parquet", converted_at=[None, "2026-01-01T00:05:00Z"])
 
     assert read_click_log(path).stream.delay[1] == 200.0
@@ -125,9 +125,7 @@ def test_conversions_may_be_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("converted_at", "until"), [([TIME + 60.0, None], 100.0), ([TIME + 900.0, None], 900.0)]
 )
-def test_a_log_that_does_not_say_is_known_until_its_last_time(
-    tmp_path: Path, converted_at: list[float | None], until: float
-) -> None:
+def test_a_log_that_does_not_say_is_known_until_its_last_time(tmp_path, converted_at, until):
     path = write_rows(tmp_path / "c.parquet", converted_at=converted_at)
 
     assert read_click_log(path).known_until == TIME + until
@@ -156,9 +154,7 @@ def test_a_log_that_does_not_say_is_known_until_its_last_time(
         ("feature.price", [1.0, np.inf], "row 2: feature.price = inf; a number is finite"),
     ],
 )
-def test_a_bad_value_is_named_with_its_row(
-    tmp_path: Path, column: str, values: list[object], expected: str
-) -> None:
+def test_a_bad_value_is_named_with_its_row(tmp_path, column, values, expected):
     path = write_rows(tmp_path / "c.parquet", **{column: values})
 
     message = error_of(path)
@@ -170,14 +166,14 @@ def test_a_bad_value_is_named_with_its_row(
 @pytest.mark.parametrize(
     ("column", "option"), [("score", "--score"), ("converted_at", "--converted")]
 )
-def test_a_missing_column_lists_those_that_exist(tmp_path: Path, column: str, option: str) -> None:
+def test_a_missing_column_lists_those_that_exist(tmp_path, column, option):
     path = write_rows(tmp_path / "c.parquet", **{column: None})
 
     assert f"has no column '{column}': name the" in error_of(path)
     assert f"{option}. It has: time, campaign," in error_of(path)
 
 
-def test_a_column_stands_once(tmp_path: Path) -> None:
+def test_a_column_stands_once(tmp_path):
     columns = ["time", "campaign", "score", "converted_at", "score"]
     arrays = [pa.array([1.0]) for _ in columns]
     pq.write_table(pa.Table.from_arrays(arrays, columns), tmp_path / "c.parquet")
@@ -185,32 +181,32 @@ def test_a_column_stands_once(tmp_path: Path) -> None:
     assert error_of(tmp_path / "c.parquet") == "c.parquet has 2 columns named 'score'"
 
 
-def test_a_click_log_is_written_as_parquet(tmp_path: Path) -> None:
+def test_a_click_log_is_written_as_parquet(tmp_path):
     with pytest.raises(CommandError, match=r"its name ends in \.parquet"):
         write_click_log(tmp_path / "c.csv", [], 0.0)
 
 
-def test_a_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_no_parquet_is_named(tmp_path):
     (tmp_path / "c.parquet").write_bytes(b"not this")
 
     assert error_of(tmp_path / "c.parquet").startswith(f"{tmp_path}/c.parquet: ")
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_named(tmp_path):
     stream = ClickPlatform(clicks_per_hour=5).hour(0).stream
 
     with pytest.raises(CommandError, match=r"nowhere/c\.parquet: "):
         write_click_log(tmp_path / "nowhere" / "c.parquet", [stream], 0.0)
 
 
-def test_a_log_without_clicks_is_not_written(tmp_path: Path) -> None:
+def test_a_log_without_clicks_is_not_written(tmp_path):
     with pytest.raises(CommandError, match="there are no clicks to write"):
         write_click_log(tmp_path / "c.parquet", [], 0.0)
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_half_written_stays(tmp_path: Path) -> None:
+def test_nothing_half_written_stays(tmp_path):
     """When drawing fails half-way, the file of before is still there, and nothing else."""
     path = write_rows(tmp_path / "c.parquet")
     before = path.read_bytes()

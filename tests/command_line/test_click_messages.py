@@ -25,7 +25,7 @@ def stream() -> ClickStream:
     return ClickStream(clicks, np.array([3695.0, 5.0, np.nan]))
 
 
-def test_an_hour_tells_what_became_known_in_it() -> None:
+def test_an_hour_tells_what_became_known_in_it():
     messages = ClickMessages(stream(), "conversion")
 
     first, second = ([*messages.between(n * HOUR, (n + 1) * HOUR)] for n in (0, 1))
@@ -67,7 +67,7 @@ def conversion(click_id: str, at: float) -> dict[str, object]:
     return {"type": "conversion", "click_id": click_id, "occurred_at": at, "target": "conversion"}
 
 
-def test_ids_sort_as_clicks_do() -> None:
+def test_ids_sort_as_clicks_do():
     many = ClickStream.concatenate([_shifted(step) for step in range(12)])
 
     ids = [m["click_id"] for m in ClickMessages(many, "t").between(0, np.inf) if "campaign" in m]

@@ -1,19 +1,16 @@
 """`sirocco compare`: two models on the same impressions."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from evaluation import log_loss, scorecard
-from tests.command_line.conftest import Answered, Refused, Sirocco
 from tests.command_line.model_logs import expit, impressions, two_logs, write
 
 QUICK = ("--draws", "200")
 
 
-def test_rows_are_the_metrics_of_both(tmp_path: Path, answered: Answered) -> None:
+def test_rows_are_the_metrics_of_both(tmp_path, answered):
     a, b = two_logs(tmp_path, noise=1.0)
 
     found = answered("compare", a, b, *QUICK)
@@ -31,7 +28,7 @@ def test_rows_are_the_metrics_of_both(tmp_path: Path, answered: Answered) -> Non
     assert (found["unit"], found["blocks"]) == ("campaign-days", 12)
 
 
-def test_the_better_model_is_named(tmp_path: Path, answered: Answered) -> None:
+def test_the_better_model_is_named(tmp_path, answered):
     verdict = answered("compare", *two_logs(tmp_path, noise=1.0), *QUICK)["verdict"]
 
     assert verdict.startswith("A is better: log loss A less B -0.")
@@ -40,7 +37,7 @@ def test_the_better_model_is_named(tmp_path: Path, answered: Answered) -> None:
     assert "PCOC" in verdict
 
 
-def test_a_model_that_needs_calibration_only(tmp_path: Path, answered: Answered) -> None:
+def test_a_model_that_needs_calibration_only(tmp_path, answered):
     """Better ranking, worse level: calibrate it and it wins."""
     columns = impressions(6_000)
     noise = np.random.default_rng(1).normal(0, 1.0, 6_000)
@@ -55,7 +52,7 @@ def test_a_model_that_needs_calibration_only(tmp_path: Path, answered: Answered)
     assert "B predicts nearer to what happens" in verdict
 
 
-def test_a_model_that_is_off_in_level_only(tmp_path: Path, answered: Answered) -> None:
+def test_a_model_that_is_off_in_level_only(tmp_path, answered):
     verdict = answered("compare", *two_logs(tmp_path, shift=0.6), *QUICK)["verdict"]
 
     assert verdict.startswith("A is better: log loss")
@@ -64,9 +61,7 @@ def test_a_model_that_is_off_in_level_only(tmp_path: Path, answered: Answered) -
     assert "Neither ranks better beyond chance." in verdict
 
 
-def test_one_score_for_all_does_not_rank_better_without_a_word(
-    tmp_path: Path, answered: Answered
-) -> None:
+def test_one_score_for_all_does_not_rank_better_without_a_word(tmp_path, answered):
     """csAUC pays a tie in full, so that of a constant is 1 where bids are equal."""
     columns = impressions()
     noise = np.random.default_rng(1).permutation(columns["score"])
@@ -80,7 +75,7 @@ def test_one_score_for_all_does_not_rank_better_without_a_word(
     assert "(csAUC, in money). csAUC pays pairs of one score x bid in full" in found["verdict"]
 
 
-def test_models_that_cannot_be_told_apart(tmp_path: Path, answered: Answered) -> None:
+def test_models_that_cannot_be_told_apart(tmp_path, answered):
     """It says how many more days it would take, roughly."""
     columns = impressions()
     errors = np.random.default_rng(5).normal(0, 0.4, (2, 4_000))
@@ -95,7 +90,7 @@ def test_models_that_cannot_be_told_apart(tmp_path: Path, answered: Answered) ->
     assert "would be needed" in verdict or "it would take more than 100 times" in verdict
 
 
-def test_calibration_decides_where_log_loss_cannot(tmp_path: Path, answered: Answered) -> None:
+def test_calibration_decides_where_log_loss_cannot(tmp_path, answered):
     """A ranks better and is too high by as much as that is worth."""
     columns = impressions(6_000)
     noise = np.random.default_rng(1).normal(0, 0.8, 6_000)
@@ -109,7 +104,7 @@ def test_calibration_decides_where_log_loss_cannot(tmp_path: Path, answered: Ans
     assert "Calibrate A, and it wins." in verdict
 
 
-def test_the_same_column_twice_is_zero_by_construction(tmp_path: Path, answered: Answered) -> None:
+def test_the_same_column_twice_is_zero_by_construction(tmp_path, answered):
     a, _ = two_logs(tmp_path)
 
     found = answered("compare", a, a, *QUICK)
@@ -120,7 +115,7 @@ def test_the_same_column_twice_is_zero_by_construction(tmp_path: Path, answered:
     assert {d["value"] for d in found["differences"].values()} == {0.0}
 
 
-def test_equal_scores_of_two_files(tmp_path: Path, answered: Answered) -> None:
+def test_equal_scores_of_two_files(tmp_path, answered):
     a, b = two_logs(tmp_path)
 
     verdict = answered("compare", a, b, *QUICK)["verdict"]
@@ -128,7 +123,7 @@ def test_equal_scores_of_two_files(tmp_path: Path, answered: Answered) -> None:
     assert verdict == "A and B give every impression the same score: every difference is zero."
 
 
-def test_two_columns_of_one_log(tmp_path: Path, answered: Answered) -> None:
+def test_two_columns_of_one_log(tmp_path, answered):
     columns = impressions(500)
     log = write(tmp_path / "log.parquet", columns, new=columns["score"] / 2)
 
@@ -138,7 +133,7 @@ def test_two_columns_of_one_log(tmp_path: Path, answered: Answered) -> None:
     assert found["names"]["B"].endswith("log.parquet, new")
 
 
-def test_what_one_log_lacks_is_taken_from_the_other(tmp_path: Path, answered: Answered) -> None:
+def test_what_one_log_lacks_is_taken_from_the_other(tmp_path, answered):
     """Scores alone are enough of B; bids are taken from where they are."""
     columns = impressions(500)
     bids = np.random.default_rng(1).lognormal(0, 1, 500)
@@ -151,7 +146,7 @@ def test_what_one_log_lacks_is_taken_from_the_other(tmp_path: Path, answered: An
     assert "cs_auc" in found["differences"]
 
 
-def test_text_and_parquet_in_step(tmp_path: Path, answered: Answered) -> None:
+def test_text_and_parquet_in_step(tmp_path, answered):
     """Batches of different lengths; times that a file rounds to milliseconds are the same."""
     columns = impressions(3_000)
     a = write(tmp_path / "a.parquet", columns, time=columns["time"] + 4e-4)
@@ -177,9 +172,7 @@ def test_text_and_parquet_in_step(tmp_path: Path, answered: Answered) -> None:
         ("time", 1_767_225_600.0, "in a.parquet and 2026-01-01T00:00:00+00:00 in b.parquet"),
     ],
 )
-def test_rows_must_be_the_same_impressions(
-    tmp_path: Path, refused: Refused, column: str, value: object, said: str
-) -> None:
+def test_rows_must_be_the_same_impressions(tmp_path, refused, column, value, said):
     """The first row that differs is named, with both values."""
     columns = impressions(50)
     changed = columns[column].astype(object if isinstance(value, str) else float)
@@ -196,7 +189,7 @@ def test_rows_must_be_the_same_impressions(
 
 
 @pytest.mark.parametrize("longer", ["a", "b"])
-def test_logs_must_have_as_many_rows(tmp_path: Path, refused: Refused, longer: str) -> None:
+def test_logs_must_have_as_many_rows(tmp_path, refused, longer):
     columns = impressions(50)
     short = {name: column[:30] for name, column in columns.items()}
     a, b = (
@@ -209,7 +202,7 @@ def test_logs_must_have_as_many_rows(tmp_path: Path, refused: Refused, longer: s
     assert f"a.parquet has {counts[0]} rows, {b} has {counts[1]}" in message
 
 
-def test_an_id_joins_rows_in_any_order(tmp_path: Path, answered: Answered) -> None:
+def test_an_id_joins_rows_in_any_order(tmp_path, answered):
     columns = impressions(2_000)
     order = np.random.default_rng(3).permutation(2_000)
     ids = np.array([f"imp-{n}" for n in range(2_000)])
@@ -223,7 +216,7 @@ def test_an_id_joins_rows_in_any_order(tmp_path: Path, answered: Answered) -> No
     assert found["rows"]["B"]["log_loss"] == pytest.approx(expected)
 
 
-def test_ids_must_be_in_both_logs(tmp_path: Path, refused: Refused) -> None:
+def test_ids_must_be_in_both_logs(tmp_path, refused):
     columns = impressions(40)
     a = write(tmp_path / "a.parquet", columns, key=np.arange(40))
     b = write(tmp_path / "b.parquet", columns, key=np.arange(3, 43))
@@ -234,7 +227,7 @@ def test_ids_must_be_in_both_logs(tmp_path: Path, refused: Refused) -> None:
 
 
 @pytest.mark.parametrize("twice", ["a", "b"])
-def test_an_id_stands_for_one_row(tmp_path: Path, refused: Refused, twice: str) -> None:
+def test_an_id_stands_for_one_row(tmp_path, refused, twice):
     columns, ids = impressions(40), np.arange(40)
     doubled = np.where(ids < 3, 0, ids)
     a, b = (
@@ -248,7 +241,7 @@ def test_an_id_stands_for_one_row(tmp_path: Path, refused: Refused, twice: str) 
     assert "column 'key' must hold every id once" in message
 
 
-def test_rows_of_one_id_must_agree(tmp_path: Path, refused: Refused) -> None:
+def test_rows_of_one_id_must_agree(tmp_path, refused):
     columns = impressions(40)
     a = write(tmp_path / "a.parquet", columns, key=np.arange(40))
     b = write(tmp_path / "b.parquet", columns, key=np.arange(40), outcome=1 - columns["outcome"])
@@ -260,7 +253,7 @@ def test_rows_of_one_id_must_agree(tmp_path: Path, refused: Refused) -> None:
     ("score", "said"),
     [(1.5, "score = 1.5; a score must be a number in [0, 1]"), (np.nan, "score = nan")],
 )
-def test_a_bad_score_is_named(tmp_path: Path, refused: Refused, score: float, said: str) -> None:
+def test_a_bad_score_is_named(tmp_path, refused, score, said):
     columns = impressions(30)
     bad = columns["score"].copy()
     bad[4] = score
@@ -271,7 +264,7 @@ def test_a_bad_score_is_named(tmp_path: Path, refused: Refused, score: float, sa
 
 
 @pytest.mark.parametrize("outcome", [0, 1])
-def test_one_outcome_only(tmp_path: Path, refused: Refused, outcome: int) -> None:
+def test_one_outcome_only(tmp_path, refused, outcome):
     log = write(tmp_path / "a.parquet", impressions(30), outcome=np.full(30, outcome))
 
     message = refused("compare", log, log)
@@ -279,7 +272,7 @@ def test_one_outcome_only(tmp_path: Path, refused: Refused, outcome: int) -> Non
     assert f"the outcomes of all 30 rows are {outcome}: nothing can be ranked" in message
 
 
-def test_a_log_without_rows(tmp_path: Path, refused: Refused) -> None:
+def test_a_log_without_rows(tmp_path, refused):
     columns = impressions(30)
     a = write(tmp_path / "a.parquet", columns)
     b = write(tmp_path / "b.parquet", {name: column[:0] for name, column in columns.items()})
@@ -298,13 +291,11 @@ def test_a_log_without_rows(tmp_path: Path, refused: Refused) -> None:
         (("--report", "page.txt"), "page.txt: a report's name ends in .html"),
     ],
 )
-def test_an_option_that_does_not_fit(
-    tmp_path: Path, refused: Refused, arguments: tuple[str, ...], said: str
-) -> None:
+def test_an_option_that_does_not_fit(tmp_path, refused, arguments, said):
     assert said in refused("compare", *two_logs(tmp_path, rows=30), *arguments)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, refused: Refused) -> None:
+def test_a_file_that_is_not_there(tmp_path, refused):
     a, _ = two_logs(tmp_path, rows=30)
 
     assert refused("compare", a, tmp_path / "c.parquet").endswith(
@@ -312,7 +303,7 @@ def test_a_file_that_is_not_there(tmp_path: Path, refused: Refused) -> None:
     )
 
 
-def test_few_rows_for_the_bias_are_told(tmp_path: Path, answered: Answered) -> None:
+def test_few_rows_for_the_bias_are_told(tmp_path, answered):
     """The calibrated log loss is undefined then, and the rest is not."""
     columns = impressions(400)
     clicks = np.arange(400) % 100 == 0
@@ -326,14 +317,14 @@ def test_few_rows_for_the_bias_are_told(tmp_path: Path, answered: Answered) -> N
     assert "calibrated" not in found["verdict"]
 
 
-def test_few_campaign_days_are_told(tmp_path: Path, answered: Answered) -> None:
+def test_few_campaign_days_are_told(tmp_path, answered):
     found = answered("compare", *two_logs(tmp_path, rows=300, days=1), *QUICK)
 
     assert found["unit"] == "campaign-hours"
     assert "fewer than 10 campaign-days" in found["warnings"][0]
 
 
-def test_a_few_rows_have_no_interval(tmp_path: Path, answered: Answered) -> None:
+def test_a_few_rows_have_no_interval(tmp_path, answered):
     """One campaign-hour: only values."""
     columns = impressions(20)
     one = {"time": np.full(20, columns["time"][0]), "campaign": ["x"] * 20}
@@ -346,7 +337,7 @@ def test_a_few_rows_have_no_interval(tmp_path: Path, answered: Answered) -> None
     assert found["differences"]["log_loss"]["lower"] is None
 
 
-def test_without_draws_there_is_no_interval(tmp_path: Path, called: Sirocco) -> None:
+def test_without_draws_there_is_no_interval(tmp_path, called):
     run = called("compare", *two_logs(tmp_path, noise=1.0), "--draws", "0")
 
     assert "A has the lower log loss; whether by chance, nobody can tell" in run.stdout
@@ -354,7 +345,7 @@ def test_without_draws_there_is_no_interval(tmp_path: Path, called: Sirocco) -> 
 
 
 @pytest.mark.slow
-def test_a_seed_is_an_answer(tmp_path: Path, answered: Answered) -> None:
+def test_a_seed_is_an_answer(tmp_path, answered):
     logs = two_logs(tmp_path, noise=0.3)
 
     first, again, other = (answered("compare", *logs, *QUICK, "--seed", seed) for seed in (1, 1, 2))
@@ -363,7 +354,7 @@ def test_a_seed_is_an_answer(tmp_path: Path, answered: Answered) -> None:
     assert first["differences"]["log_loss"]["lower"] != other["differences"]["log_loss"]["lower"]
 
 
-def test_a_table_fits_a_terminal_of_80_columns(tmp_path: Path, called: Sirocco) -> None:
+def test_a_table_fits_a_terminal_of_80_columns(tmp_path, called):
     """And comes with how to read it and where the page is."""
     run = called("compare", *two_logs(tmp_path, noise=0.5), *QUICK, "--report", "page.html")
 
@@ -376,7 +367,7 @@ def test_a_table_fits_a_terminal_of_80_columns(tmp_path: Path, called: Sirocco) 
 
 
 @pytest.mark.slow
-def test_the_page_holds_the_verdict_and_the_charts(tmp_path: Path, answered: Answered) -> None:
+def test_the_page_holds_the_verdict_and_the_charts(tmp_path, answered):
     columns = impressions(4_000)
     bids = np.random.default_rng(1).lognormal(0, 1, 4_000)
     a = write(tmp_path / "a.parquet", columns, bid=bids)

@@ -10,7 +10,6 @@ from app.cli.measure.compare import CompareRun, compare_runs
 from app.cli.measure_logs import CompareOptions, PairedColumnOptions
 from app.results.comparison import CALIBRATED, PLAIN, ComparedRuns
 from evaluation import calibrated_losses, log_loss, metric_accuracy
-from tests.command_line.conftest import Answered, Refused, Sirocco
 from tests.command_line.model_logs import expit, impressions, write
 
 
@@ -46,7 +45,7 @@ def runs_of(a: list[float], b: list[float], calibrated: tuple[list[float], list[
     )
 
 
-def test_metric_accuracy_over_all_pairs_of_runs(tmp_path: Path, answered: Answered) -> None:
+def test_metric_accuracy_over_all_pairs_of_runs(tmp_path, answered):
     """Of the plain and the calibrated loss on the same rows; every log of a folder is a run."""
     found = answered("compare", *folders(tmp_path))
 
@@ -60,9 +59,7 @@ def test_metric_accuracy_over_all_pairs_of_runs(tmp_path: Path, answered: Answer
     assert found["better"] == "A"
 
 
-def test_a_volatile_level_makes_the_calibrated_metric_the_better_one(
-    tmp_path: Path, answered: Answered
-) -> None:
+def test_a_volatile_level_makes_the_calibrated_metric_the_better_one(tmp_path, answered):
     """Runs differ in their level by chance, models in their ranking."""
     found = answered("compare", *folders(tmp_path, level=0.8))
 
@@ -73,7 +70,7 @@ def test_a_volatile_level_makes_the_calibrated_metric_the_better_one(
     assert "The calibrated log loss says so more often, in 100.0%" in found["verdict"]
 
 
-def test_every_run_is_measured_on_the_same_rows(tmp_path: Path, answered: Answered) -> None:
+def test_every_run_is_measured_on_the_same_rows(tmp_path, answered):
     """With one split into bias rows and the rest."""
     a, _ = folders(tmp_path, runs=2, rows=400)
     columns = impressions(400)
@@ -89,7 +86,7 @@ def test_every_run_is_measured_on_the_same_rows(tmp_path: Path, answered: Answer
     assert found["spread"]["B"][CALIBRATED] is None
 
 
-def test_a_sample_of_long_logs_is_told(tmp_path: Path) -> None:
+def test_a_sample_of_long_logs_is_told(tmp_path):
     """The same rows of every run."""
     a, b = folders(tmp_path, runs=2, rows=900)
     given = CompareOptions(draws=0, bias_share=0.2, json=True)
@@ -101,7 +98,7 @@ def test_a_sample_of_long_logs_is_told(tmp_path: Path) -> None:
     assert len({metrics["positives"] for metrics in found.runs["A"].values()}) == 1
 
 
-def test_runs_must_hold_the_same_impressions(tmp_path: Path, refused: Refused) -> None:
+def test_runs_must_hold_the_same_impressions(tmp_path, refused):
     a, b = folders(tmp_path, runs=2, rows=60)
     columns = impressions(60)
     write(b / "run-9.parquet", columns, outcome=1 - columns["outcome"])
@@ -112,14 +109,14 @@ def test_runs_must_hold_the_same_impressions(tmp_path: Path, refused: Refused) -
     assert "in run-9.parquet" in said
 
 
-def test_a_folder_without_logs(tmp_path: Path, refused: Refused) -> None:
+def test_a_folder_without_logs(tmp_path, refused):
     a, _ = folders(tmp_path, runs=1, rows=60)
     (tmp_path / "none").mkdir()
 
     assert "none: the folder holds no log" in refused("compare", a, tmp_path / "none")
 
 
-def test_the_plain_metric_decides_who_is_better() -> None:
+def test_the_plain_metric_decides_who_is_better():
     """Where the calibrated one disagrees that is said, and nothing is flipped."""
     runs = runs_of([1.0, 2.0], [3.0, 4.0], ([5.0, 6.0], [1.0, 2.0]))
 
@@ -130,7 +127,7 @@ def test_the_plain_metric_decides_who_is_better() -> None:
     )
 
 
-def test_accuracy_is_that_of_the_better_model() -> None:
+def test_accuracy_is_that_of_the_better_model():
     """B is, so shares and their intervals are turned round."""
     runs = runs_of([3.0, 4.0, 2.0], [1.0, 2.5, 1.5], ([3.0, 4.0, 2.0], [1.0, 2.5, 1.5]))
 
@@ -143,20 +140,20 @@ def test_accuracy_is_that_of_the_better_model() -> None:
     assert "no more often" in runs.conclusion
 
 
-def test_a_draw_is_a_draw() -> None:
+def test_a_draw_is_a_draw():
     runs = runs_of([1.0, 4.0], [2.0, 3.0], ([1.0, 1.0], [1.0, 1.0]))
 
     assert runs.better is None
     assert runs.conclusion.startswith("A and B cannot be told apart")
 
 
-def test_an_undefined_metric_is_no_draw() -> None:
+def test_an_undefined_metric_is_no_draw():
     runs = runs_of([np.nan, 1.0], [1.0, 2.0], ([1.0, 1.0], [1.0, 1.0]))
 
     assert runs.conclusion.startswith("Who is better is not known: the log loss of a run")
 
 
-def test_an_undefined_calibrated_metric_is_told() -> None:
+def test_an_undefined_calibrated_metric_is_told():
     runs = runs_of([1.0] * 9, [2.0] * 9, ([np.nan] * 9, [1.0] * 9))
 
     assert np.isnan(runs.accuracy(CALIBRATED).value)
@@ -164,7 +161,7 @@ def test_an_undefined_calibrated_metric_is_told() -> None:
     assert runs.conclusion.startswith("A is better: a run of it has the lower log loss in 100.0%")
 
 
-def test_tables_and_page(tmp_path: Path, called: Sirocco) -> None:
+def test_tables_and_page(tmp_path, called):
     """In 80 columns, and the runs of both as charts."""
     run = called("compare", *folders(tmp_path, runs=3), "--report", "page.html")
 

@@ -1,7 +1,5 @@
 """`sirocco backtest --delayed`."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +10,6 @@ from app.datasets.clicks import ClickFile
 from app.errors import CommandError
 from evaluation import ClickPlatform
 from tests.command_line.click_logs import SHORT, write_rows, write_short
-from tests.command_line.conftest import Answered, Refused, Sirocco
 
 ROWS = ["none", "stc", "ltc", "pccem", "pccem_posterior", "oracle"]
 COLUMNS = ["n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5"]
@@ -21,7 +18,7 @@ HOUR, DAY = 3600.0, 86_400.0
 
 
 @pytest.mark.slow
-def test_json_holds_the_rows_of_the_contract(tmp_path: Path, answered: Answered) -> None:
+def test_json_holds_the_rows_of_the_contract(tmp_path, answered):
     """Of the pooled method the same: what serves a delayed target can be judged as it serves it."""
     log = write_short(tmp_path / "clicks.parquet")
     delayed = ("backtest", log, "--delayed", "--judged", "1h", *FIT)
@@ -37,7 +34,7 @@ def test_json_holds_the_rows_of_the_contract(tmp_path: Path, answered: Answered)
 
 
 @pytest.mark.slow
-def test_several_logs_are_averaged(tmp_path: Path, answered: Answered) -> None:
+def test_several_logs_are_averaged(tmp_path, answered):
     logs = [write_short(tmp_path / f"{seed}.parquet", seed) for seed in (1, 2)]
 
     answer = answered("backtest", *logs, "--delayed", "--judged", "1h", *FIT, **SHORT)
@@ -50,7 +47,7 @@ def test_several_logs_are_averaged(tmp_path: Path, answered: Answered) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called: Sirocco) -> None:
+def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path, called):
     log = write_short(tmp_path / "clicks.parquet")
     options = ("--delayed", "--judged", "1h", *FIT, "--picture", "delayed.png")
 
@@ -67,9 +64,7 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path: Path, called:
 
 
 @pytest.mark.slow
-def test_intervals_a_page_and_columns_by_name(
-    tmp_path: Path, answered: Answered, refused: Refused
-) -> None:
+def test_intervals_a_page_and_columns_by_name(tmp_path, answered, refused):
     """A log whose columns are called otherwise, one of them a feature."""
     table = pq.read_table(write_short(tmp_path / "clicks.parquet"))
     table = table.rename_columns(
@@ -92,7 +87,7 @@ def test_intervals_a_page_and_columns_by_name(
 
 
 @pytest.mark.slow
-def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None:
+def test_what_the_labels_lacked_is_said(tmp_path, called):
     """No silent fallback: without a model, the source and the reason are notes."""
     log = write_short(tmp_path / "clicks.parquet")
     lacking = {**SHORT, "SIROCCO_MIN_TRAINING_CLICKS": "1000000"}
@@ -119,13 +114,11 @@ def test_what_the_labels_lacked_is_said(tmp_path: Path, called: Sirocco) -> None
         (("a.parquet", "--delayed", "--judged", "2"), "--judged '2': give whole hours or days"),
     ],
 )
-def test_what_does_not_go_together_is_said(
-    refused: Refused, arguments: tuple[object, ...], expected: str
-) -> None:
+def test_what_does_not_go_together_is_said(refused, arguments, expected):
     assert expected in refused("backtest", *arguments)
 
 
-def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path: Path, refused: Refused) -> None:
+def test_a_log_that_is_too_short_says_how_long_it_must_be(tmp_path, refused):
     said = refused("backtest", write_rows(tmp_path / "two.parquet"), "--delayed")
 
     assert "two.parquet: no click is left to evaluate" in said
@@ -144,33 +137,33 @@ def judged(known_until: float, judged_hours: int = 168) -> tuple[float, float]:
     return (first - platform.start) / DAY, (until - platform.start) / DAY
 
 
-def test_the_last_week_is_judged() -> None:
+def test_the_last_week_is_judged():
     """Days 14 to 20, as in the paper, when all their conversions are known."""
     assert judged(28 * DAY) == (14, 21)
     assert judged(40 * DAY) == (14, 21)
     assert judged(40 * DAY, 24) == (20, 21)
 
 
-def test_a_click_is_judged_when_its_attribution_window_is_over() -> None:
+def test_a_click_is_judged_when_its_attribution_window_is_over():
     """Whole hours of clicks only."""
     assert judged(21 * DAY, 24) == (13, 14)
     assert judged(21 * DAY + 1.9 * HOUR, 1) == (14, 14 + 1 / 24)
 
 
-def test_the_first_refit_has_whole_windows() -> None:
+def test_the_first_refit_has_whole_windows():
     """What was asked for is cut where the first refit would reach back before the log."""
     assert judged(28 * DAY, 1000) == (8, 21)
     with pytest.raises(CommandError, match="log: no click is left to evaluate"):
         judged(15 * DAY)
 
 
-def test_without_a_delayed_target_there_is_nothing_to_do() -> None:
+def test_without_a_delayed_target_there_is_nothing_to_do():
     with pytest.raises(CommandError, match="SIROCCO_DELAYED_TARGETS is empty"):
         _ = run_of(1, delayed_targets="").windows
 
 
 @pytest.mark.slow
-def test_seeds_are_the_logs_of_simulate() -> None:
+def test_seeds_are_the_logs_of_simulate():
     """As it writes them unless told otherwise: 21 days."""
     drawn = simulated(2)["seed 1"]().stream
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import isnan
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -101,7 +100,7 @@ class World:
 
 
 @pytest.mark.timeout(600)
-def test_whoever_dies_everything_acknowledged_counts_once(tmp_path: Path) -> None:
+def test_whoever_dies_everything_acknowledged_counts_once(tmp_path):
     options = {"post_click_minutes": 1, "refit_delay_seconds": 0, "future_seconds": 2 * AHEAD}
     with mortal_service(tmp_path, 2, **options) as service:
         world = World(service, Random(5), time.time())

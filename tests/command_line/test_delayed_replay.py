@@ -13,7 +13,7 @@ from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
 from app.results.backtest import ScoredEvents
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
-from tests.command_line.conftest import Answered, Refused, Sirocco, python_path
+from tests.command_line.conftest import python_path
 
 HOUR = 3600.0
 AFTERNOON = 1_735_689_600.0 + 16 * HOUR
@@ -43,9 +43,7 @@ def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.usefixtures("four_hours")
 @pytest.mark.parametrize(("calibrator", "rtol"), [("sir", 1e-12), ("pooled", 1e-4)])
-def test_the_service_and_the_backtest_are_one_code(
-    tmp_path: Path, calibrator: str, rtol: float
-) -> None:
+def test_the_service_and_the_backtest_are_one_code(tmp_path, calibrator, rtol):
     """Every probability that the service gave is that of the backtest. At the first midnight there
     is a delay distribution, at the second, after 32 hours, the first model."""
     log = written(tmp_path / "clicks.parquet", drawn(36))
@@ -90,12 +88,8 @@ def no_service(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_service_of_its_own_is_set_up_for_the_log(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    target: str | None,
-    labels: str,
-    expected: dict[str, object],
-) -> None:
+    tmp_path, monkeypatch, target, labels, expected
+):
     """Labels as in the backtest's row: the paper's have no drift correction."""
     monkeypatch.setenv("SIROCCO_LABELS", labels)
     stream = drawn(2)
@@ -120,9 +114,7 @@ def test_a_service_of_its_own_is_set_up_for_the_log(
     assert settings["window_hours"] == 3
 
 
-def test_the_table_is_that_of_the_backtest(
-    tmp_path: Path, called: Sirocco, answered: Answered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_is_that_of_the_backtest(tmp_path, called, answered, monkeypatch):
     stream = drawn(12)
     clicks, outcomes = stream.clicks, stream.outcomes(4 * HOUR)
     events = EventTable(clicks.clicked_at, clicks.campaigns, clicks.rows, clicks.scores, outcomes)
@@ -156,16 +148,14 @@ def test_the_table_is_that_of_the_backtest(
         (("--delayed", "--url", "http://127.0.0.1:9", "--bin-size", "9"), "--bin-size is a setti"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_starts(
-    tmp_path: Path, refused: Refused, options: tuple[str, ...], expected: str
-) -> None:
+def test_what_is_wrong_is_said_before_anything_starts(tmp_path, refused, options, expected):
     log = written(tmp_path / "clicks.parquet", drawn(3))
 
     assert expected in refused("replay", log, *options)
 
 
 @pytest.mark.usefixtures("four_hours")
-def test_a_service_of_ones_own_that_is_away(tmp_path: Path, called: Sirocco) -> None:
+def test_a_service_of_ones_own_that_is_away(tmp_path, called):
     log = written(tmp_path / "clicks.parquet", drawn(16))
 
     run = called("replay", log, "--delayed", "--window", "6h", "--url", "http://127.0.0.1:9")

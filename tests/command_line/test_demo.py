@@ -4,7 +4,6 @@ import re
 import signal
 import socket
 import sys
-from pathlib import Path
 
 import httpx
 import orjson
@@ -12,7 +11,7 @@ import pytest
 
 from app.cli.serving.demo import documented_port_or_another
 from app.cli.serving.settings import free_port, is_free
-from tests.command_line.conftest import SECONDS, Answered, Refused, Sirocco, Started
+from tests.command_line.conftest import SECONDS
 from tests.loopback import LOOPBACK
 
 SMALL = ("--campaigns", "3", "--hours", "4", "--window", "2h", "--impressions", "1000")
@@ -20,7 +19,7 @@ START = "2026-03-02T12:00:00Z"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels give it to others")
-def test_a_free_port_goes_to_nobody_else_before_somebody_listens() -> None:
+def test_a_free_port_goes_to_nobody_else_before_somebody_listens():
     port = free_port("127.0.0.1")
 
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
@@ -29,7 +28,7 @@ def test_a_free_port_goes_to_nobody_else_before_somebody_listens() -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Started) -> None:
+def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path, started):
     process = started("demo", *SMALL, "--start", START, "--stay", "--json")
     assert process.stderr is not None
     said = ""
@@ -56,9 +55,7 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path: Path, started: Start
     assert process.returncode == 0
 
 
-def test_a_demo_that_is_cut_short_has_not_succeeded(
-    called: Sirocco, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_demo_that_is_cut_short_has_not_succeeded(called, monkeypatch):
     """Ctrl-C before the table is printed is no end that a script may take for one."""
 
     def interrupted(*_: object) -> None:
@@ -69,7 +66,7 @@ def test_a_demo_that_is_cut_short_has_not_succeeded(
     assert called("demo", *SMALL, "--no-picture").returncode == 130
 
 
-def test_a_demo_shorter_than_its_window_is_refused(refused: Refused) -> None:
+def test_a_demo_shorter_than_its_window_is_refused(refused):
     assert "give more than 6" in refused("demo", "--hours", "6")
 
 
@@ -87,9 +84,7 @@ HOURS = tuple(f"2026-11-23T{hour:02d}:30:00Z" for hour in range(0, 24, 6))
         *(pytest.param(hour, LONGER, marks=pytest.mark.slow) for hour in HOURS),
     ],
 )
-def test_it_runs_whenever_it_starts(
-    answered: Answered, start: str, longer: tuple[str, ...]
-) -> None:
+def test_it_runs_whenever_it_starts(answered, start, longer):
     """At every hour of a day and at the turns of a month and a year: its traffic, and so each map,
     is another one at another hour."""
     rows = answered("demo", *SMALL, *longer, "--start", start, "--no-picture")["rows"]
@@ -98,9 +93,7 @@ def test_it_runs_whenever_it_starts(
     assert rows["truth"]["log_loss"] < rows["raw"]["log_loss"]
 
 
-def test_a_port_that_is_taken_is_said(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_port_that_is_taken_is_said(monkeypatch, capsys):
     monkeypatch.setattr("app.cli.serving.demo.is_free", lambda host, port: False)
 
     port = documented_port_or_another()

@@ -12,7 +12,6 @@ import pytest
 from app.cli.measure import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
 from evaluation.streaming.log import RowLimits
-from tests.command_line.conftest import Answered, Refused, Sirocco
 from tests.command_line.logs import START
 
 NO_MAINLINE = "no row has slot = 'roof', so there is no mainline. slot is one of: side, top"
@@ -51,7 +50,7 @@ def log(tmp_path: Path) -> Path:
     return write(tmp_path / "log.parquet", table())
 
 
-def test_json_has_the_metrics_of_all_rows(log: Path, answered: Answered) -> None:
+def test_json_has_the_metrics_of_all_rows(log, answered):
     raw = answered("evaluate", log)["rows"]["raw"]
 
     t = table()
@@ -64,7 +63,7 @@ def test_json_has_the_metrics_of_all_rows(log: Path, answered: Answered) -> None
     assert raw["gcs_auc"] == pytest.approx(gcs_auc(p, y, bids, campaigns))
 
 
-def test_json_has_every_campaign_and_hour_and_quantile(log: Path, answered: Answered) -> None:
+def test_json_has_every_campaign_and_hour_and_quantile(log, answered):
     found = answered("evaluate", log)
 
     t = table()
@@ -83,7 +82,7 @@ def test_json_has_every_campaign_and_hour_and_quantile(log: Path, answered: Answ
     assert found["precision"]["raw"] == {"score_cells_per_octave": None, "auc_error_at_most": 0}
 
 
-def test_any_column_cuts_the_log(log: Path, answered: Answered) -> None:
+def test_any_column_cuts_the_log(log, answered):
     """Also one of numbers; an empty value is a slice like any other."""
     found = answered("evaluate", log, "--by", "device", "--by", "user")
 
@@ -96,7 +95,7 @@ def test_any_column_cuts_the_log(log: Path, answered: Answered) -> None:
     assert found["by"]["device"]["(none)"]["auc"] == pytest.approx(expected)
 
 
-def test_the_groups_of_gauc_may_be_another_column(log: Path, answered: Answered) -> None:
+def test_the_groups_of_gauc_may_be_another_column(log, answered):
     found = answered("evaluate", log, "--group", "user")
 
     t = table()
@@ -106,7 +105,7 @@ def test_the_groups_of_gauc_may_be_another_column(log: Path, answered: Answered)
     assert found["by"] == {}
 
 
-def test_the_mainline_has_an_auc_of_its_own(log: Path, answered: Answered) -> None:
+def test_the_mainline_has_an_auc_of_its_own(log, answered):
     found = answered("evaluate", log, "--placement", "slot", "--mainline", "top")
 
     t = table()
@@ -114,9 +113,7 @@ def test_the_mainline_has_an_auc_of_its_own(log: Path, answered: Answered) -> No
     assert found["rows"]["raw"]["mainline_auc"] == pytest.approx(expected)
 
 
-def test_what_has_no_bids_and_what_has_a_mainline_is_shown_so(
-    tmp_path: Path, called: Sirocco
-) -> None:
+def test_what_has_no_bids_and_what_has_a_mainline_is_shown_so(tmp_path, called):
     columns = {name: column for name, column in table(impressions=3_000).items() if name != "bid"}
     log = write(tmp_path / "log.parquet", columns)
 
@@ -126,7 +123,7 @@ def test_what_has_no_bids_and_what_has_a_mainline_is_shown_so(
     assert "Revenue: " not in run.stdout
 
 
-def test_a_log_in_which_all_is_defined_has_no_notes(tmp_path: Path, called: Sirocco) -> None:
+def test_a_log_in_which_all_is_defined_has_no_notes(tmp_path, called):
     columns = {
         **table(impressions=3_000),
         "campaign": ["one"] * len(table(impressions=3_000)["bid"]),
@@ -139,7 +136,7 @@ def test_a_log_in_which_all_is_defined_has_no_notes(tmp_path: Path, called: Siro
     assert "GAUC" not in run.stdout
 
 
-def test_fractional_outcomes_have_a_revenue_but_no_cs_auc(tmp_path: Path, called: Sirocco) -> None:
+def test_fractional_outcomes_have_a_revenue_but_no_cs_auc(tmp_path, called):
     columns = {**table(), "outcome": np.full(len(table()["bid"]), 0.1)}
 
     run = called("evaluate", write(tmp_path / "log.parquet", columns))
@@ -148,7 +145,7 @@ def test_fractional_outcomes_have_a_revenue_but_no_cs_auc(tmp_path: Path, called
     assert "csAUC   " not in run.stdout
 
 
-def test_a_csv_says_the_same_as_parquet(tmp_path: Path, log: Path, answered: Answered) -> None:
+def test_a_csv_says_the_same_as_parquet(tmp_path, log, answered):
     text = tmp_path / "log.csv"
     pa_csv.write_csv(pa.table(table()), text)
     options = ("--by", "device", "--by", "user")
@@ -158,9 +155,7 @@ def test_a_csv_says_the_same_as_parquet(tmp_path: Path, log: Path, answered: Ans
     assert theirs == ours
 
 
-def test_a_log_of_score_and_outcome_only_is_measured_too(
-    tmp_path: Path, answered: Answered
-) -> None:
+def test_a_log_of_score_and_outcome_only_is_measured_too(tmp_path, answered):
     t = table()
     log = write(tmp_path / "log.parquet", {name: t[name] for name in ("score", "outcome")})
 
@@ -177,7 +172,7 @@ def test_a_log_of_score_and_outcome_only_is_measured_too(
     ]
 
 
-def test_the_terminal_tells_what_the_numbers_mean(log: Path, called: Sirocco) -> None:
+def test_the_terminal_tells_what_the_numbers_mean(log, called):
     run = called("evaluate", log, "--by", "user", "--top", "1")
 
     lines = run.stdout.splitlines()
@@ -194,9 +189,7 @@ def test_the_terminal_tells_what_the_numbers_mean(log: Path, called: Sirocco) ->
     assert "and 49 more: --top shows more of them, --json has all" in lines
 
 
-def test_the_worst_slice_stands_first_and_a_tiny_one_does_not_shout(
-    tmp_path: Path, called: Sirocco
-) -> None:
+def test_the_worst_slice_stands_first_and_a_tiny_one_does_not_shout(tmp_path, called):
     sizes = {"tiny": (3, 1, 0.5), "right": (4_000, 400, 0.1), "off": (4_000, 400, 0.2)}
     columns: dict[str, list[Any]] = {"campaign": [], "score": [], "outcome": []}
     for name, (size, positives, score) in sizes.items():
@@ -214,9 +207,7 @@ def test_the_worst_slice_stands_first_and_a_tiny_one_does_not_shout(
     )
 
 
-def test_hours_of_a_day_stand_in_order_and_more_by_how_far_off_they_are(
-    tmp_path: Path, called: Sirocco
-) -> None:
+def test_hours_of_a_day_stand_in_order_and_more_by_how_far_off_they_are(tmp_path, called):
     log = write(tmp_path / "log.parquet", table(hours=30, impressions=60))
 
     run = called("evaluate", log)
@@ -225,9 +216,7 @@ def test_hours_of_a_day_stand_in_order_and_more_by_how_far_off_they_are(
     assert "of 30 hours are off by more than chance" in run.stdout
 
 
-def test_a_log_too_long_to_be_held_says_so(
-    log: Path, answered: Answered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_too_long_to_be_held_says_so(log, answered, monkeypatch):
     exact = answered("evaluate", log)
     monkeypatch.setattr(evaluate, "ROOM", RowLimits(500, 300, 200))
     monkeypatch.setattr(evaluate, "BATCH_ROWS", 400)
@@ -246,9 +235,7 @@ def test_a_log_too_long_to_be_held_says_so(
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_told_on_a_terminal_only(
-    log: Path, called: Sirocco, answered: Answered, monkeypatch: pytest.MonkeyPatch, terminal: bool
-) -> None:
+def test_progress_is_told_on_a_terminal_only(log, called, answered, monkeypatch, terminal):
     monkeypatch.setenv("FORCE_COLOR" if terminal else "NO_COLOR", "1")
 
     run = called("evaluate", log)
@@ -259,9 +246,7 @@ def test_progress_is_told_on_a_terminal_only(
 
 
 @pytest.mark.parametrize("lost", [(), ("campaign",)])
-def test_a_picture_is_drawn_and_named(
-    tmp_path: Path, called: Sirocco, answered: Answered, lost: tuple[str, ...]
-) -> None:
+def test_a_picture_is_drawn_and_named(tmp_path, called, answered, lost):
     columns = {name: column for name, column in table().items() if name not in lost}
     log = write(tmp_path / "log.parquet", columns)
 
@@ -273,7 +258,7 @@ def test_a_picture_is_drawn_and_named(
     assert (tmp_path / "after.png").exists()
 
 
-def test_a_report_is_written_and_named(tmp_path: Path, log: Path, called: Sirocco) -> None:
+def test_a_report_is_written_and_named(tmp_path, log, called):
     run = called("evaluate", log, "--by", "device", "--report", "log.html")
 
     page = (tmp_path / "log.html").read_text()
@@ -292,7 +277,5 @@ def test_a_report_is_written_and_named(tmp_path: Path, log: Path, called: Sirocc
         (("--placement", "slot", "--mainline", "roof"), NO_MAINLINE),
     ],
 )
-def test_options_that_cannot_be(
-    log: Path, refused: Refused, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_options_that_cannot_be(log, refused, arguments, expected):
     assert expected in refused("evaluate", log, *arguments)

@@ -12,7 +12,6 @@ from app.cli.measure import evaluate
 from evaluation.fields.field_errors import field_ece, field_rce, mf_rce
 from evaluation.fields.multicalibration import multicalibration
 from evaluation.fields.segments import SegmentLimits
-from tests.command_line.conftest import Answered, Refused, Sirocco
 from tests.evaluation.fields.field_logs import field_log
 
 P, Y, _, FIELDS, _ = field_log(6_000)
@@ -32,7 +31,7 @@ def log(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def test_json_has_what_the_functions_give(log: Path, answered: Answered) -> None:
+def test_json_has_what_the_functions_give(log, answered):
     found = answered("evaluate", log, "--fields", "device,place")["fields"]
 
     device, mce = found["by_field"]["device"], found["mce"]
@@ -48,9 +47,7 @@ def test_json_has_what_the_functions_give(log: Path, answered: Answered) -> None
     assert device["by_value"]["d1"]["pcoc_lower"] < device["by_value"]["d1"]["pcoc"]
 
 
-def test_a_long_log_is_measured_from_cells(
-    tmp_path: Path, answered: Answered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_log_is_measured_from_cells(tmp_path, answered, monkeypatch):
     """In bounded memory: sums are exact, the worst segment within 2 %."""
     pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
     monkeypatch.setattr(evaluate, "FIELD_ROWS", 1_000)
@@ -63,7 +60,7 @@ def test_a_long_log_is_measured_from_cells(
     assert found["fields"]["mce"]["sigmas"] == pytest.approx(exact.sigmas, rel=0.02)
 
 
-def test_words_and_report_name_the_worst(tmp_path: Path, called: Sirocco) -> None:
+def test_words_and_report_name_the_worst(tmp_path, called):
     pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
     run = called("evaluate", "log.parquet", "--fields", " device, place", "--report", "log.html")
 
@@ -84,7 +81,7 @@ def test_words_and_report_name_the_worst(tmp_path: Path, called: Sirocco) -> Non
         (",".join(map(str, range(21))), "must be names of at most 20 columns"),
     ],
 )
-def test_fields_that_cannot_be(tmp_path: Path, refused: Refused, fields: str, said: str) -> None:
+def test_fields_that_cannot_be(tmp_path, refused, fields, said):
     pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
 
     assert said in refused("evaluate", "log.parquet", "--fields", fields)

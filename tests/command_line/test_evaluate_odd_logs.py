@@ -15,7 +15,7 @@ import pytest
 from app.cli.measure import evaluate
 from app.datasets import evaluation_log
 from evaluation import auc, pcoc
-from tests.command_line.conftest import Answered, Refused, Sirocco
+from tests.command_line.conftest import Answered
 
 HEAD = "time,campaign,score,outcome,bid\n"
 ROW = "1767225600,a,0.25,1,2\n"
@@ -70,16 +70,12 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "look like milliseconds: give --time-unit ms"),
     ],
 )
-def test_a_broken_text_file_is_one_line(
-    tmp_path: Path, refused: Refused, content: str, expected: str
-) -> None:
+def test_a_broken_text_file_is_one_line(tmp_path, refused, content, expected):
     assert expected in refused("evaluate", text(tmp_path, content))
 
 
 @pytest.mark.parametrize("percent", [(), ("--percent",)])
-def test_truth_values_are_no_scores(
-    tmp_path: Path, refused: Refused, percent: tuple[str, ...]
-) -> None:
+def test_truth_values_are_no_scores(tmp_path, refused, percent):
     """Whoever names the column of the outcome would see a perfect model."""
     log = tmp_path / "log.jsonl"
     log.write_text('{"score": true, "outcome": true}\n{"score": false, "outcome": false}\n')
@@ -91,9 +87,7 @@ def test_truth_values_are_no_scores(
 
 
 @pytest.mark.parametrize("option", ["--campaign", "--time", "--bid", "--group", "--by"])
-def test_a_column_that_is_named_must_be_there(
-    tmp_path: Path, refused: Refused, option: str
-) -> None:
+def test_a_column_that_is_named_must_be_there(tmp_path, refused, option):
     """Only those not asked for by name may be missing: a slip is no wish."""
     path = write(tmp_path / "log.parquet", good())
 
@@ -113,14 +107,8 @@ def test_a_column_that_is_named_must_be_there(
     ],
 )
 def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
-    tmp_path: Path,
-    refused: Refused,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    column: str,
-    value: str,
-    expected: str,
-) -> None:
+    tmp_path, refused, monkeypatch, name, column, value, expected
+):
     """Batches of 10,000 rows: the fifth has it."""
     monkeypatch.setattr(evaluate, "BATCH_ROWS", 10_000)
     monkeypatch.setattr(evaluate, "BLOCK_BYTES", 250_000)
@@ -139,9 +127,7 @@ def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
 
 
 @pytest.mark.slow
-def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
-    tmp_path: Path, sirocco: Sirocco
-) -> None:
+def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(tmp_path, sirocco):
     columns = good(300_000)
     columns["score"][287_654] = 1.25
     log = write(tmp_path / "log.parquet", columns, row_group_size=70_000)
@@ -156,15 +142,13 @@ def test_a_bad_number_in_a_late_row_group_is_named_by_the_real_command(
 
 
 @pytest.mark.parametrize("code", ["utf-16", "latin-1"])
-def test_names_of_columns_that_are_no_utf_8(tmp_path: Path, refused: Refused, code: str) -> None:
+def test_names_of_columns_that_are_no_utf_8(tmp_path, refused, code):
     (path := tmp_path / "log.csv").write_bytes("score,outcome,caf\xe9\n0.1,0,a\n".encode(code))
 
     assert refused("evaluate", path).endswith("log.csv: the names of its columns are no UTF-8")
 
 
-def test_values_of_a_second_form_late_in_a_text_file_are_read_on(
-    tmp_path: Path, answered: Answered, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_of_a_second_form_late_in_a_text_file_are_read_on(tmp_path, answered, monkeypatch):
     """Blanks around a number in the third block: the rest is read as text, no row twice."""
     monkeypatch.setattr(evaluate, "BLOCK_BYTES", 40_000)
     lines = ["0.25,1", "0.125,0"] * 5_000
@@ -179,7 +163,7 @@ def test_values_of_a_second_form_late_in_a_text_file_are_read_on(
 
 
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet"])
-def test_a_truncated_file_is_one_line(tmp_path: Path, refused: Refused, name: str) -> None:
+def test_a_truncated_file_is_one_line(tmp_path, refused, name):
     path = tmp_path / name
     if name == "log.parquet":
         write(path, good(5_000))
@@ -190,14 +174,14 @@ def test_a_truncated_file_is_one_line(tmp_path: Path, refused: Refused, name: st
     assert str(path) in refused("evaluate", path)
 
 
-def test_parquet_without_a_row(tmp_path: Path, refused: Refused) -> None:
+def test_parquet_without_a_row(tmp_path, refused):
     columns = {name: pa.array([], pa.float64()) for name in ("score", "outcome", "bid")}
 
     assert "the log has no rows" in refused("evaluate", write(tmp_path / "log.parquet", columns))
 
 
 @pytest.mark.parametrize("column", ["score", "outcome", "campaign", "time", "bid"])
-def test_nulls_are_refused(tmp_path: Path, refused: Refused, column: str) -> None:
+def test_nulls_are_refused(tmp_path, refused, column):
     columns = good()
     columns[column] = [*list(columns[column])[:-1], None]
 
@@ -210,8 +194,8 @@ def test_nulls_are_refused(tmp_path: Path, refused: Refused, column: str) -> Non
     ("outcome", "missing"), [(0.0, {"pcoc", "auc", "rig", "nmse"}), (1.0, {"auc", "rig", "nmse"})]
 )
 def test_one_class_only_is_told_and_what_it_leaves_undefined_is_null(
-    measured: Callable[..., Any], called: Sirocco, tmp_path: Path, outcome: float, missing: set[str]
-) -> None:
+    measured, called, tmp_path, outcome, missing
+):
     found = measured({**good(), "outcome": np.full(SIZE, outcome)})
 
     raw = found["rows"]["raw"]
@@ -222,7 +206,7 @@ def test_one_class_only_is_told_and_what_it_leaves_undefined_is_null(
     assert f"Every outcome is {outcome:.0f}: " in run.stderr
 
 
-def test_one_row_is_a_log(measured: Callable[..., Any], called: Sirocco, tmp_path: Path) -> None:
+def test_one_row_is_a_log(measured, called, tmp_path):
     columns = {name: column[:1] for name, column in good().items()}
 
     raw = measured({**columns, "score": [0.5]})["rows"]["raw"]
@@ -232,7 +216,7 @@ def test_one_row_is_a_log(measured: Callable[..., Any], called: Sirocco, tmp_pat
     assert called("evaluate", tmp_path / "log.parquet", "--report", "r.html").returncode == 0
 
 
-def test_groups_of_one_row_have_no_gauc(measured: Callable[..., Any]) -> None:
+def test_groups_of_one_row_have_no_gauc(measured):
     found = measured({**good(), "request": [f"r{i}" for i in range(SIZE)]}, "--group", "request")
 
     raw = found["rows"]["raw"]
@@ -241,41 +225,41 @@ def test_groups_of_one_row_have_no_gauc(measured: Callable[..., Any]) -> None:
     assert any("GAUC leaves out 100.0%" in note for note in found["notes"])
 
 
-def test_all_equal_scores_rank_nothing(measured: Callable[..., Any]) -> None:
+def test_all_equal_scores_rank_nothing(measured):
     raw = measured({**good(), "score": np.full(SIZE, 0.25)})["rows"]["raw"]
 
     assert raw["auc"] == 0.5
     assert raw["partial_auc"] == pytest.approx(0.05)
 
 
-def test_scores_of_zero_and_one_are_scores(measured: Callable[..., Any]) -> None:
+def test_scores_of_zero_and_one_are_scores(measured):
     raw = measured({**good(), "score": OUTCOMES * 1.0 - 0.0})["rows"]["raw"]
 
     assert raw["auc"] == 1.0
     assert raw["log_loss"] < 1e-9
 
 
-def test_minus_zero_is_zero(measured: Callable[..., Any]) -> None:
+def test_minus_zero_is_zero(measured):
     raw = measured({**good(), "score": np.full(SIZE, -0.0)})["rows"]["raw"]
 
     assert raw["auc"] == 0.5
 
 
-def test_bids_of_nothing_leave_cs_auc_undefined_and_say_so(measured: Callable[..., Any]) -> None:
+def test_bids_of_nothing_leave_cs_auc_undefined_and_say_so(measured):
     found = measured({**good(), "bid": np.zeros(SIZE)})
 
     assert found["rows"]["raw"]["cs_auc"] is None
     assert any("no positive has a bid" in note for note in found["notes"])
 
 
-def test_pairs_that_cs_auc_pays_though_they_tie_are_told(measured: Callable[..., Any]) -> None:
+def test_pairs_that_cs_auc_pays_though_they_tie_are_told(measured):
     found = measured({**good(), "score": np.zeros(SIZE)})
 
     assert found["rows"]["raw"]["cs_auc"] == 1.0
     assert any("100.0% of what csAUC decides about" in note for note in found["notes"])
 
 
-def test_fractional_outcomes_have_no_cs_auc_and_say_so(measured: Callable[..., Any]) -> None:
+def test_fractional_outcomes_have_no_cs_auc_and_say_so(measured):
     found = measured({**good(), "outcome": np.full(SIZE, 0.25)})
 
     assert found["rows"]["raw"]["cs_auc"] is None
@@ -308,7 +292,7 @@ def kinds() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", kinds())
-def test_columns_of_every_type_say_the_same(measured: Callable[..., Any], kind: str) -> None:
+def test_columns_of_every_type_say_the_same(measured, kind):
     plain = measured(good())
 
     found = measured({**good(), **kinds()[kind]})
@@ -322,7 +306,7 @@ def test_columns_of_every_type_say_the_same(measured: Callable[..., Any], kind: 
     assert found["notes"] == plain["notes"]
 
 
-def test_a_column_of_lists_is_no_cut(tmp_path: Path, refused: Refused) -> None:
+def test_a_column_of_lists_is_no_cut(tmp_path, refused):
     path = write(tmp_path / "log.parquet", {**good(), "tags": [["x"]] * SIZE})
 
     assert "column 'tags' holds list<element: string>; slices are named by" in refused(
@@ -337,14 +321,7 @@ def test_a_column_of_lists_is_no_cut(tmp_path: Path, refused: Refused) -> None:
         ("user", [f"u{i}" for i in range(SIZE)], "too many to compare"),
     ],
 )
-def test_a_cut_has_a_bounded_number_of_values(
-    tmp_path: Path,
-    refused: Refused,
-    monkeypatch: pytest.MonkeyPatch,
-    column: str,
-    values: list[Any],
-    hint: str,
-) -> None:
+def test_a_cut_has_a_bounded_number_of_values(tmp_path, refused, monkeypatch, column, values, hint):
     monkeypatch.setattr(evaluation_log, "MOST_VALUES", 10)
     path = write(tmp_path / "log.parquet", {**good(), column: values})
 
@@ -354,7 +331,7 @@ def test_a_cut_has_a_bounded_number_of_values(
     assert said.endswith(hint)
 
 
-def test_values_of_every_type_name_slices(measured: Callable[..., Any]) -> None:
+def test_values_of_every_type_name_slices(measured):
     columns = {
         **good(),
         "flag": pa.array([True, None] * (SIZE // 2)),
@@ -372,7 +349,7 @@ def test_values_of_every_type_name_slices(measured: Callable[..., Any]) -> None:
     assert by["campaign"]["a"]["pcoc"] == pytest.approx(pcoc(SCORES[own], OUTCOMES[own]))
 
 
-def test_rows_without_a_group_are_in_none(measured: Callable[..., Any]) -> None:
+def test_rows_without_a_group_are_in_none(measured):
     users = pa.array(["u", "u", None, ""] * (SIZE // 4))
 
     raw = measured({**good(), "user": users}, "--group", "user")["rows"]["raw"]
@@ -382,9 +359,7 @@ def test_rows_without_a_group_are_in_none(measured: Callable[..., Any]) -> None:
     assert raw["gauc_left_out"] == pytest.approx(0.5)
 
 
-def test_a_campaign_that_was_never_expected_to_be_clicked_is_drawn(
-    tmp_path: Path, called: Sirocco
-) -> None:
+def test_a_campaign_that_was_never_expected_to_be_clicked_is_drawn(tmp_path, called):
     """At the end of the axis: its PCOC is 0."""
     columns = good(600)
     columns["score"] = np.where(np.arange(600) % 2, 0.0, columns["score"])

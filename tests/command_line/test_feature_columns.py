@@ -25,14 +25,14 @@ def parse(text: str) -> FeatureColumn:
         ("c=d", "c=d", ("c=d",)),
     ],
 )
-def test_a_name_a_renamed_column_or_a_sum(text: str, name: str, columns: tuple[str, ...]) -> None:
+def test_a_name_a_renamed_column_or_a_sum(text, name, columns):
     assert parse(text) == FeatureColumn(name, columns)
 
 
 @pytest.mark.parametrize(
     ("text", "missing"), [("x", "'x'"), ("s=a+x", "'x'"), ("s=", "''"), ("=a", "''")]
 )
-def test_an_unknown_column_lists_those_that_exist(text: str, missing: str) -> None:
+def test_an_unknown_column_lists_those_that_exist(text, missing):
     with pytest.raises(CommandError) as refused:
         parse(text)
 
@@ -40,7 +40,7 @@ def test_an_unknown_column_lists_those_that_exist(text: str, missing: str) -> No
     assert "It has: a, b, a+b, c=d" in str(refused.value)
 
 
-def test_a_name_stands_once() -> None:
+def test_a_name_stands_once():
     with pytest.raises(CommandError, match="--behaviour 'a' is given 2 times"):
         distinct("behaviour", [parse("a"), parse("a=b")])
 
@@ -51,14 +51,14 @@ def read(feature: FeatureColumn, **columns: object) -> object:
     return feature.read(rows)
 
 
-def test_a_sum_lacks_what_one_of_its_columns_lacks() -> None:
+def test_a_sum_lacks_what_one_of_its_columns_lacks():
     total = read(FeatureColumn("s", ("a", "b")), a=[1, 2, None], b=[0.5, None, 1.0])
 
     np.testing.assert_array_equal(total, [1.5, np.nan, np.nan])
 
 
 @pytest.mark.parametrize("values", [[True, None], pa.array([None, None]), [2, 3]])
-def test_what_counts_as_numbers(values: object) -> None:
+def test_what_counts_as_numbers(values):
     column = read(FeatureColumn("a", ("a",)), a=values)
 
     assert isinstance(column, np.ndarray)
@@ -66,14 +66,14 @@ def test_what_counts_as_numbers(values: object) -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()])
-def test_a_whole_number_above_the_doubles_is_the_nearest(kind: pa.DataType) -> None:
+def test_a_whole_number_above_the_doubles_is_the_nearest(kind):
     """As the service reads one of an event."""
     numbers = read(FeatureColumn("s", ("s",)), s=pa.array([2**62 + 1, None], kind))
 
     np.testing.assert_array_equal(numbers, [float(2**62 + 1), np.nan])
 
 
-def test_text_is_categories_and_empty_text_is_missing() -> None:
+def test_text_is_categories_and_empty_text_is_missing():
     for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())):
         values = pa.array(["x", "", None, "y", "x"], pa.string()).cast(kind)
         column = read(FeatureColumn("a", ("a",)), a=values)
@@ -90,8 +90,6 @@ def test_text_is_categories_and_empty_text_is_missing() -> None:
         (("a",), pa.array([0, 1], pa.timestamp("s")), r"column 'a' holds timestamp\[s\]"),
     ],
 )
-def test_what_is_neither_is_refused(
-    columns: tuple[str, ...], values: object, expected: str
-) -> None:
+def test_what_is_neither_is_refused(columns, values, expected):
     with pytest.raises(CommandError, match=expected):
         read(FeatureColumn("s", columns), a=values)

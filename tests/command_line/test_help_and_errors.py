@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +11,13 @@ import typer
 from app.cli.main import application
 from app.cli.signals import Terminated, terminated_like_ctrl_c
 from app.errors import typed_command
-from tests.command_line.conftest import COMMAND, Refused, Sirocco
+from tests.command_line.conftest import COMMAND
 
 TRAFFIC = ("--campaigns", "10", "--events-per-second", "1")
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
 
 
-def test_help_lists_every_command(called: Sirocco) -> None:
+def test_help_lists_every_command(called):
     run = called("--help")
 
     assert run.returncode == 0
@@ -27,20 +26,20 @@ def test_help_lists_every_command(called: Sirocco) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_a_command_has_examples(called: Sirocco, command: str) -> None:
+def test_the_help_of_a_command_has_examples(called, command):
     run = called(command, "--help")
 
     assert "Examples" in run.stdout
     assert f"sirocco {command}" in run.stdout.partition("Examples")[2]
 
 
-def test_help_speaks_of_no_options_of_other_commands(called: Sirocco) -> None:
+def test_help_speaks_of_no_options_of_other_commands(called):
     said = called("replay", "--help").stdout
     assert "--delayed" in said
     assert "--compare" not in said
 
 
-def test_the_version_is_printed(called: Sirocco) -> None:
+def test_the_version_is_printed(called):
     assert called("--version").stdout.startswith("sirocco ")
 
 
@@ -49,8 +48,8 @@ def test_the_version_is_printed(called: Sirocco) -> None:
     [("OMP_WAIT_POLICY", "PASSIVE", "ACTIVE"), ("OPENBLAS_NUM_THREADS", "1", "2")],
 )
 def test_threads_that_wait_burn_no_core_unless_that_is_wanted(
-    called: Sirocco, monkeypatch: pytest.MonkeyPatch, name: str, usual: str, other: str
-) -> None:
+    called, monkeypatch, name, usual, other
+):
     """The processes that a command starts inherit it."""
     # Kept for the tests behind, whatever the command sets.
     monkeypatch.setenv(name, other)
@@ -96,16 +95,14 @@ def test_threads_that_wait_burn_no_core_unless_that_is_wanted(
         (("frobnicate",), "No such command"),
     ],
 )
-def test_bad_input_is_one_sentence_and_exit_code_2(
-    refused: Refused, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_bad_input_is_one_sentence_and_exit_code_2(refused, arguments, expected):
     said = refused(*arguments)
 
     assert expected in said
     assert "secret" not in said
 
 
-def test_all_that_is_wrong_with_the_environment_is_told_at_once(called: Sirocco) -> None:
+def test_all_that_is_wrong_with_the_environment_is_told_at_once(called):
     run = called("up", SIROCCO_BIN_SIZE="0", SIROCCO_WINDOW="6h")
 
     assert run.returncode == 2
@@ -113,7 +110,7 @@ def test_all_that_is_wrong_with_the_environment_is_told_at_once(called: Sirocco)
     assert "SIROCCO_WINDOW: there is no such setting" in run.stderr
 
 
-def test_a_service_that_is_not_there_is_an_error_of_one_line(called: Sirocco) -> None:
+def test_a_service_that_is_not_there_is_an_error_of_one_line(called):
     run = called("retrain", "--url", "http://127.0.0.1:9")
 
     assert run.returncode == 1
@@ -121,20 +118,20 @@ def test_a_service_that_is_not_there_is_an_error_of_one_line(called: Sirocco) ->
     assert run.stderr.count("\n") == 1
 
 
-def test_a_file_name_is_printed_as_it_is(called: Sirocco) -> None:
+def test_a_file_name_is_printed_as_it_is(called):
     """Square brackets are markup to the library that prints."""
     run = called("evaluate", "[bold]log.csv")
 
     assert "[bold]log.csv: there is no such file" in run.stderr
 
 
-def test_a_terminal_of_ascii_is_written_to(sirocco: Sirocco) -> None:
+def test_a_terminal_of_ascii_is_written_to(sirocco):
     run = sirocco("size", "-h", PYTHONIOENCODING="ascii", COLUMNS="30", LC_ALL="C")
 
     assert (run.returncode, run.stderr) == (0, "")
 
 
-def test_a_report_shows_no_login_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_shows_no_login_of_a_store(monkeypatch):
     monkeypatch.setattr(
         "sys.argv", ["sirocco", "evaluate", "s3://key:sec/ret@bucket/log", "--json"]
     )
@@ -143,9 +140,7 @@ def test_a_report_shows_no_login_of_a_store(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_exit_code_names_the_signal(
-    number: int, called: Sirocco, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_exit_code_names_the_signal(number, called, monkeypatch):
     """And each ends the command in order: what it has begun is cleared away."""
     cleared = []
 
@@ -165,9 +160,7 @@ def test_the_exit_code_names_the_signal(
     assert (run.returncode, cleared) == (128 + number, [True])
 
 
-def test_a_signal_that_comes_while_options_are_read_is_told_as_well(
-    called: Sirocco, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_that_comes_while_options_are_read_is_told_as_well(called, monkeypatch):
     """To load what their types need is a good part of the start of a service."""
 
     def end(*_: object) -> None:
@@ -178,7 +171,7 @@ def test_a_signal_that_comes_while_options_are_read_is_told_as_well(
     assert called("size").returncode == 128 + signal.SIGTERM
 
 
-def test_a_second_sighup_does_not_cut_the_end_short() -> None:
+def test_a_second_sighup_does_not_cut_the_end_short():
     """A shell and the kernel may both tell of one end."""
     ended, before = [], signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -198,9 +191,7 @@ def test_a_second_sighup_does_not_cut_the_end_short() -> None:
 
 
 @pytest.mark.parametrize("closed", ["stdout", "stderr"])
-def test_who_reads_no_further_is_no_failure(
-    closed: str, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_who_reads_no_further_is_no_failure(closed, tmp_path, environment):
     """`| head` and the like: the exit code that a shell gives whom SIGPIPE has ended."""
     reader, writer = os.pipe()
     os.close(reader)

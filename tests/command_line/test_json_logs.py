@@ -23,9 +23,7 @@ SCORE = 0.123456789012
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-def test_every_line_of_a_service_with_traffic_is_json(
-    started, environment, redis_url, tmp_path
-) -> None:
+def test_every_line_of_a_service_with_traffic_is_json(started, environment, redis_url, tmp_path):
     environment |= {
         "SIROCCO_LOG_FORMAT": "json",
         "SIROCCO_REDIS_URL": redis_url,
@@ -78,7 +76,7 @@ for name in ("app.worker", "a library"):
 
 
 @pytest.mark.parametrize(("level", "ours", "of_libraries"), [("debug", 4, 2), ("error", 1, 1)])
-def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries) -> None:
+def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries):
     """Of libraries never what is below a warning: it may show more than is for a log."""
     command = [sys.executable, "-c", LOGGED, level]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
@@ -86,7 +84,7 @@ def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries) -> Non
     assert (said.count("app.worker: "), said.count("a library: ")) == (2 * ours, 2 * of_libraries)
 
 
-def test_a_line_of_text_says_which_zone_its_time_is_of() -> None:
+def test_a_line_of_text_says_which_zone_its_time_is_of():
     record = logging.makeLogRecord({"created": 86_400.0, "msecs": 5.0})
 
     assert TextLines("%(asctime)s").format(record) == "1970-01-02 00:00:00.005Z"

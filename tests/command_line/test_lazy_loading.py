@@ -35,7 +35,7 @@ print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 
 
 @pytest.mark.slow
-def test_serving_imports_nothing_that_only_fits_and_evaluations_need() -> None:
+def test_serving_imports_nothing_that_only_fits_and_evaluations_need():
     """Imports are most of a start: what `serve` would not need costs it as much again."""
     done = subprocess.run([sys.executable, "-c", SERVING], capture_output=True, check=True)
     imported = set(json.loads(done.stdout))
@@ -44,13 +44,13 @@ def test_serving_imports_nothing_that_only_fits_and_evaluations_need() -> None:
     assert imported & UNNEEDED == set()
 
 
-def test_every_command_is_the_function_of_its_module() -> None:
+def test_every_command_is_the_function_of_its_module():
     for name, command in LazyCommands().items():
         assert command.name == name
         assert command.callback is not None
 
 
-def test_the_help_lists_what_the_docstrings_say() -> None:
+def test_the_help_lists_what_the_docstrings_say():
     for name, command in LazyCommands().items():
         assert command.help is not None
         assert COMMANDS[name].about == " ".join(command.help.split("\n\n")[0].split())
@@ -68,7 +68,7 @@ except SystemExit:
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["backtest", "--help"], ["evaluate", "--bogus"]])
-def test_help_and_option_errors_import_nothing_that_computes(arguments: list[str]) -> None:
+def test_help_and_option_errors_import_nothing_that_computes(arguments):
     command = [sys.executable, "-c", HELP, *arguments]
     done = subprocess.run(command, capture_output=True, check=True, text=True)
     imported = set(done.stdout.rpartition("imported: ")[2].split())
@@ -77,7 +77,7 @@ def test_help_and_option_errors_import_nothing_that_computes(arguments: list[str
     assert not imported & (UNNEEDED - {"rich"} | {"numpy", "redis", "fastapi"})
 
 
-def test_a_name_that_is_no_command_is_none() -> None:
+def test_a_name_that_is_no_command_is_none():
     with pytest.raises(KeyError):
         LazyCommands()["frobnicate"]
     assert len(LazyCommands()) == len(list(LazyCommands()))

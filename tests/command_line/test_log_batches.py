@@ -47,7 +47,7 @@ def values(batches: list[LogRows], name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.csv.gz"])
-def test_every_row_comes_once_and_in_order(tmp_path: Path, name: str) -> None:
+def test_every_row_comes_once_and_in_order(tmp_path, name):
     batches = read(write(tmp_path / name, other=["x"] * ROWS))
 
     assert values(batches, "score") == columns()["score"]
@@ -59,7 +59,7 @@ def test_every_row_comes_once_and_in_order(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.csv.gz"])
-def test_the_share_that_is_done_rises_to_one(tmp_path: Path, name: str) -> None:
+def test_the_share_that_is_done_rises_to_one(tmp_path, name):
     done = [batch.done for batch in read(write(tmp_path / name))]
 
     assert done == sorted(done)
@@ -67,13 +67,13 @@ def test_the_share_that_is_done_rises_to_one(tmp_path: Path, name: str) -> None:
     assert done[-1] == 1.0
 
 
-def test_words_of_parquet_stay_a_dictionary(tmp_path: Path) -> None:
+def test_words_of_parquet_stay_a_dictionary(tmp_path):
     batch = read(write(tmp_path / "log.parquet"))[0]
 
     assert pa.types.is_dictionary(batch.columns["campaign"].type)
 
 
-def test_what_is_no_number_turns_the_rest_into_text(tmp_path: Path) -> None:
+def test_what_is_no_number_turns_the_rest_into_text(tmp_path):
     scores: list[Any] = columns()["score"]
     scores[4_321] = "much"
     batches = read(write(tmp_path / "log.csv", score=scores))
@@ -86,7 +86,7 @@ def test_what_is_no_number_turns_the_rest_into_text(tmp_path: Path) -> None:
     assert len(values(batches, "score")) == ROWS
 
 
-def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
+def test_a_row_of_another_length_is_named(tmp_path):
     path = write(tmp_path / "log.csv")
     lines = path.read_text().splitlines()
     lines[4_000] = "0.5"
@@ -96,7 +96,7 @@ def test_a_row_of_another_length_is_named(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_file_is_closed_when_no_one_reads_on(tmp_path: Path) -> None:
+def test_a_file_is_closed_when_no_one_reads_on(tmp_path):
     file = LogReader(write(tmp_path / "log.csv"), lambda *_: ["score"], TYPES)
     batches = file.batches(100, 5_000)
     assert next(batches).first == 0

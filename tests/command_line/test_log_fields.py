@@ -36,7 +36,7 @@ def said(messages: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [message.get("fields", {}) for message in messages]
 
 
-def test_fields_of_a_log_go_with_its_events_and_its_scores(tmp_path: Path) -> None:
+def test_fields_of_a_log_go_with_its_events_and_its_scores(tmp_path):
     events = read_log(log_of(tmp_path, ROWS), LogColumns(fields=FIELDS))
     again = EventTable.concatenate(
         [events.select(events.hours == hour) for hour in (events.hours.min(),)]
@@ -60,7 +60,7 @@ def test_fields_of_a_log_go_with_its_events_and_its_scores(tmp_path: Path) -> No
     ]
 
 
-def test_a_log_without_fields_says_nothing_of_them(tmp_path: Path) -> None:
+def test_a_log_without_fields_says_nothing_of_them(tmp_path):
     events = read_log(log_of(tmp_path, ROWS), LogColumns())
 
     assert events.fields is None
@@ -74,14 +74,12 @@ def test_a_log_without_fields_says_nothing_of_them(tmp_path: Path) -> None:
         (ROWS.replace("ios", "x" * 257), FIELDS, r"row 1.*has 256 bytes at most"),
     ],
 )
-def test_what_is_no_field_is_named(
-    tmp_path: Path, text: str, fields: tuple[str, ...], rule: str
-) -> None:
+def test_what_is_no_field_is_named(tmp_path, text, fields, rule):
     with pytest.raises(CommandError, match=rule):
         read_log(log_of(tmp_path, text), LogColumns(fields=fields))
 
 
-def test_fields_of_a_click_log_are_in_the_order_of_its_clicks(tmp_path: Path) -> None:
+def test_fields_of_a_click_log_are_in_the_order_of_its_clicks(tmp_path):
     lines = ROWS.replace("outcome", "converted_at").replace(",0,", ",,").replace(",1,", ",,")
     head, *rows = lines.splitlines()
     path = log_of(tmp_path, "\n".join([head, *reversed(rows)]) + "\n")
@@ -93,7 +91,7 @@ def test_fields_of_a_click_log_are_in_the_order_of_its_clicks(tmp_path: Path) ->
     assert said(clicks) == SAID
 
 
-def test_versions_of_the_model_are_read_and_sent_with_events(tmp_path: Path) -> None:
+def test_versions_of_the_model_are_read_and_sent_with_events(tmp_path):
     log = log_of(tmp_path, ROWS)
     events = read_log(log, LogColumns(model_version="device"))
 
@@ -103,7 +101,7 @@ def test_versions_of_the_model_are_read_and_sent_with_events(tmp_path: Path) -> 
     assert sent == [("a", "ios"), ("b", None), ("a", "android")]
 
 
-def test_a_version_that_cannot_be_is_named_with_its_row(tmp_path: Path) -> None:
+def test_a_version_that_cannot_be_is_named_with_its_row(tmp_path):
     log = log_of(tmp_path, ROWS.replace("android", "x" * 65))
     with pytest.raises(CommandError, match=r"row 3.*device.*must have 1 to 64 bytes"):
         read_log(log, LogColumns(model_version="device"))

@@ -51,7 +51,7 @@ def zstandard(data: bytes) -> bytes:
         ("my.log.csv.zst", zstandard),
     ],
 )
-def test_text_is_read_plain_and_compressed(tmp_path: Path, name: str, pack: Any) -> None:
+def test_text_is_read_plain_and_compressed(tmp_path, name, pack):
     path = tmp_path / name
     path.write_bytes(pack(as_text("\t" if ".tsv" in name else ",")))
 
@@ -81,7 +81,7 @@ def moments() -> list[datetime]:
         [str(time) for time in TIMES],
     ],
 )
-def test_times_are_timestamps_text_or_seconds(tmp_path: Path, times: Any) -> None:
+def test_times_are_timestamps_text_or_seconds(tmp_path, times):
     assert_the_events(read_log(write_parquet(tmp_path / "log.parquet", time=times), LogColumns()))
 
 
@@ -94,13 +94,13 @@ def test_times_are_timestamps_text_or_seconds(tmp_path: Path, times: Any) -> Non
         ("score", [f" {score} " for score in SCORES]),
     ],
 )
-def test_columns_of_other_types_are_converted(tmp_path: Path, column: str, values: Any) -> None:
+def test_columns_of_other_types_are_converted(tmp_path, column, values):
     path = write_parquet(tmp_path / "log.parquet", **{column: values})
 
     assert_the_events(read_log(path, LogColumns()))
 
 
-def test_numbers_name_campaigns_and_truth_values_are_outcomes(tmp_path: Path) -> None:
+def test_numbers_name_campaigns_and_truth_values_are_outcomes(tmp_path):
     path = write_parquet(tmp_path / "log.parquet", campaign=[7, 12, 7], outcome=[True, False, True])
 
     events = read_log(path, LogColumns())
@@ -110,7 +110,7 @@ def test_numbers_name_campaigns_and_truth_values_are_outcomes(tmp_path: Path) ->
     assert events.outcomes.tolist() == [1.0, 0.0, 1.0]
 
 
-def test_columns_are_found_by_the_names_given(tmp_path: Path) -> None:
+def test_columns_are_found_by_the_names_given(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("when,ad,p,clicked,price,else\n1767225600,x,0.5,1,3,9\n")
 
@@ -121,11 +121,11 @@ def test_columns_are_found_by_the_names_given(tmp_path: Path) -> None:
     assert events.bids.tolist() == [3.0]
 
 
-def test_a_log_without_bids_has_none(tmp_path: Path) -> None:
+def test_a_log_without_bids_has_none(tmp_path):
     assert read_log(write_parquet(tmp_path / "log.parquet"), LogColumns()).bids is None
 
 
-def test_the_last_bit_of_a_score_survives_text(tmp_path: Path) -> None:
+def test_the_last_bit_of_a_score_survives_text(tmp_path):
     scores = np.random.default_rng(0).random(1000)
     path = tmp_path / "log.csv"
     rows = "".join(f"1767225600,a,{score!r},0\n" for score in scores.tolist())
@@ -167,14 +167,14 @@ def error_of(path: Path) -> str:
         ("1767225600,a," + "x" * 500 + ",1,2", "score = '" + "x" * 62 + "…"),
     ],
 )
-def test_a_bad_value_is_named_with_its_row(tmp_path: Path, row: str, expected: str) -> None:
+def test_a_bad_value_is_named_with_its_row(tmp_path, row, expected):
     path = tmp_path / "log.csv"
     path.write_text(f"{HEAD}{row}\n")
 
     assert error_of(path).startswith(f"log.csv, row 2: {expected}")
 
 
-def test_milliseconds_are_recognised(tmp_path: Path) -> None:
+def test_milliseconds_are_recognised(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text(f"{HEAD}1767225600000,a,0.5,1,2\n")
 
@@ -182,7 +182,7 @@ def test_milliseconds_are_recognised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
-def test_a_missing_column_lists_those_that_exist(tmp_path: Path, name: str) -> None:
+def test_a_missing_column_lists_those_that_exist(tmp_path, name):
     path = tmp_path / name
     if name == "log.csv":
         path.write_text("time,ad,pctr\n1767225600,a,0.5\n")
@@ -208,9 +208,7 @@ def test_a_missing_column_lists_those_that_exist(tmp_path: Path, name: str) -> N
         ("log", "", "a log's name ends in .parquet, .csv or .tsv"),
     ],
 )
-def test_a_broken_file_says_what_is_wrong(
-    tmp_path: Path, name: str, content: str, expected: str
-) -> None:
+def test_a_broken_file_says_what_is_wrong(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_text(content)
 
@@ -218,12 +216,12 @@ def test_a_broken_file_says_what_is_wrong(
     assert "\n" not in error_of(path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(tmp_path):
     assert error_of(tmp_path / "log.csv").endswith("log.csv: there is no such file")
 
 
 @pytest.mark.parametrize("kind", [pa.time32("ms"), pa.duration("s")])
-def test_times_of_day_are_no_times(tmp_path: Path, kind: pa.DataType) -> None:
+def test_times_of_day_are_no_times(tmp_path, kind):
     path = tmp_path / "log.parquet"
     row = {"time": pa.array([1], kind), "campaign": ["a"], "score": [0.5], "outcome": [1]}
     pq.write_table(pa.table(row), path)

@@ -96,14 +96,14 @@ def error_of(where: object, reading: Reading | None = None) -> str:
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_a_folder_is_its_parts_in_order(tmp_path: Path, suffix: str) -> None:
+def test_a_folder_is_its_parts_in_order(tmp_path, suffix):
     assert_whole(read_log(write_parts(tmp_path / "log", suffix), LogColumns()))
 
 
 @pytest.mark.parametrize(
     "pattern", ["log/*.parquet", "log/part-?.par*", "log/part-[0-9].parquet", "**/part-*", "l*g"]
 )
-def test_a_pattern_is_what_it_matches(tmp_path: Path, pattern: str) -> None:
+def test_a_pattern_is_what_it_matches(tmp_path, pattern):
     write_parts(tmp_path / "log")
     (tmp_path / "log.txt").write_text("not matched, or not a log")
 
@@ -112,7 +112,7 @@ def test_a_pattern_is_what_it_matches(tmp_path: Path, pattern: str) -> None:
     assert_whole(read_log(tmp_path / pattern, LogColumns()))
 
 
-def test_a_url_is_read_like_a_path(tmp_path: Path) -> None:
+def test_a_url_is_read_like_a_path(tmp_path):
     write_parts(tmp_path / "log")
 
     for where in ("log", "log/*.parquet", "log/part-0.parquet"):
@@ -120,9 +120,7 @@ def test_a_url_is_read_like_a_path(tmp_path: Path) -> None:
         assert len(found) == (CUTS[1] if "0" in where else len(EVENTS))
 
 
-def test_files_of_an_object_store_are_listed_by_prefix(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_an_object_store_are_listed_by_prefix(tmp_path, monkeypatch):
     """As a bucket: its paths are relative to the root, and there is no working folder."""
     write_parts(tmp_path / "bucket/log", inner="day=2026-01-0{}/x")
     store = pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem())
@@ -135,14 +133,14 @@ def test_files_of_an_object_store_are_listed_by_prefix(
     assert parts[0].name == "day=2026-01-00/x.parquet"
 
 
-def test_what_a_url_keeps_secret_is_not_shown() -> None:
+def test_what_a_url_keeps_secret_is_not_shown():
     url = "s3://key:secret@bucket/logs/day.parquet?secret_key=x"
 
     assert shown(url) == "s3://bucket/logs/day.parquet"
     assert name_of(url) == "day.parquet"
 
 
-def test_folders_name_columns(tmp_path: Path) -> None:
+def test_folders_name_columns(tmp_path):
     parts = {"a%2Fb": [0.25, 0.5], "__HIVE_DEFAULT_PARTITION__": [0.75], "c": [1.0]}
     for name, scores in parts.items():
         folder = tmp_path / "log" / f"campaign={name}"
@@ -157,7 +155,7 @@ def test_folders_name_columns(tmp_path: Path) -> None:
     assert [found.campaigns[row] for row in found.rows] == ["a/b", "a/b", "c"]
 
 
-def test_what_is_hidden_is_no_part(tmp_path: Path) -> None:
+def test_what_is_hidden_is_no_part(tmp_path):
     folder = write_parts(tmp_path / "log")
     (folder / "_SUCCESS").touch()
     (folder / ".part-0.parquet.crc").touch()
@@ -202,13 +200,11 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         ),
     ],
 )
-def test_a_part_that_is_wrong_is_named(
-    tmp_path: Path, files: dict[str, str | bytes], expected: str
-) -> None:
+def test_a_part_that_is_wrong_is_named(tmp_path, files, expected):
     assert expected in error_of(put(tmp_path / "log", files))
 
 
-def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path: Path) -> None:
+def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path):
     lines = json_lines(table(0, 3)).splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"campaign": "', b'"campaign": "caf\xe9')
     folder = put(tmp_path / "log", {"a.jsonl": b"".join(lines)})
@@ -220,15 +216,13 @@ def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("suffix", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress), ("zst", zstandard)]
 )
-def test_a_packed_part_of_nothing_is_passed_over(
-    tmp_path: Path, suffix: str, pack: Callable[[bytes], bytes]
-) -> None:
+def test_a_packed_part_of_nothing_is_passed_over(tmp_path, suffix, pack):
     files = {f"a.csv.{suffix}": pack(b""), "b.csv.gz": gzip.compress((HEAD + ROW).encode())}
 
     assert len(read_log(put(tmp_path / "log", files), LogColumns())) == 1
 
 
-def test_the_text_of_a_value_does_not_depend_on_the_others(tmp_path: Path) -> None:
+def test_the_text_of_a_value_does_not_depend_on_the_others(tmp_path):
     values = ["true", "1.0", '"x"', "2"]
     lines = [
         f'{{"time": 1767225600, "campaign": {value}, "score": 0.5, "outcome": 0}}\n'
@@ -239,14 +233,14 @@ def test_the_text_of_a_value_does_not_depend_on_the_others(tmp_path: Path) -> No
     assert read_log(tmp_path / "log.jsonl", LogColumns()).campaigns == ("1", "2", "true", "x")
 
 
-def test_nothing_there_is_said(tmp_path: Path) -> None:
+def test_nothing_there_is_said(tmp_path):
     assert error_of(tmp_path / "log*.csv").endswith(
         "log*.csv: there is no such file, and none that matches"
     )
     assert "nope://x: Unrecognized filesystem" in error_of("nope://x")
 
 
-def test_another_delimiter(tmp_path: Path) -> None:
+def test_another_delimiter(tmp_path):
     path = put(tmp_path, {"log.dat": text(table(0, len(EVENTS)), ";")}) / "log.dat"
 
     assert_whole(read_log(path, LogColumns(), Reading(delimiter=";")))
@@ -257,7 +251,7 @@ def test_another_delimiter(tmp_path: Path) -> None:
         Reading(delimiter=";;")
 
 
-def test_values_of_json_may_be_of_many_types(tmp_path: Path) -> None:
+def test_values_of_json_may_be_of_many_types(tmp_path):
     lines = (
         '{"time": 1767225600, "campaign": 7, "score": 0.5, "outcome": true}\n'
         '{"time": "2026-01-01T00:00:01Z", "campaign": "x", "score": "0.25", "outcome": 0}\n'

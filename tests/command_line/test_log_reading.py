@@ -11,7 +11,6 @@ import pytest
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
 from app.errors import CommandError
-from tests.command_line.conftest import Answered, Refused
 from tests.command_line.logs import columns, events, write_log
 
 HEAD = "time,campaign,score,outcome\n"
@@ -33,14 +32,14 @@ def times(path: Path, **how: Any) -> list[float]:
     ("unit", "number"),
     [("s", "1767225600.5"), ("ms", "1767225600500"), ("us", "1767225600500000")],
 )
-def test_times_in_a_unit(tmp_path: Path, unit: str, number: str) -> None:
+def test_times_in_a_unit(tmp_path, unit, number):
     path = csv(tmp_path, f"{number},a,0.5,1\n")
 
     assert times(path, time_unit=unit) == [START + 0.5]
 
 
 @pytest.mark.parametrize("number", [1767225600500, 1767225600500000, 1767225600500000000])
-def test_numbers_of_parquet_have_a_unit_too(tmp_path: Path, number: int) -> None:
+def test_numbers_of_parquet_have_a_unit_too(tmp_path, number):
     path = tmp_path / "log.parquet"
     pq.write_table(
         pa.table({"time": [number], "campaign": ["a"], "score": [1], "outcome": [1]}), path
@@ -52,7 +51,7 @@ def test_numbers_of_parquet_have_a_unit_too(tmp_path: Path, number: int) -> None
         times(path)
 
 
-def test_a_unit_that_is_too_small_is_guessed(tmp_path: Path) -> None:
+def test_a_unit_that_is_too_small_is_guessed(tmp_path):
     with pytest.raises(CommandError, match="these look like seconds: give --time-unit s"):
         times(csv(tmp_path, GOOD), time_unit="ms")
     with pytest.raises(CommandError, match="--time-unit 'hours': must be one of s, ms, us, ns"):
@@ -70,15 +69,13 @@ def test_a_unit_that_is_too_small_is_guessed(tmp_path: Path) -> None:
         ("2025-03-30T02:30:00", -1.5),
     ],
 )
-def test_times_without_a_zone_are_of_the_zone_given(
-    tmp_path: Path, text: str, hours: float
-) -> None:
+def test_times_without_a_zone_are_of_the_zone_given(tmp_path, text, hours):
     path = csv(tmp_path, f"{text},a,0.5,1\n")
 
     assert times(path, time_zone="Europe/Vienna") == [times(path)[0] + 3600 * hours]
 
 
-def test_timestamps_without_a_zone_are_of_the_zone_given(tmp_path: Path) -> None:
+def test_timestamps_without_a_zone_are_of_the_zone_given(tmp_path):
     path = tmp_path / "log.parquet"
     for zone, shift in ((None, 3600), ("UTC", 0)):
         moment = pa.array([int(START)], pa.timestamp("s", zone))
@@ -90,7 +87,7 @@ def test_timestamps_without_a_zone_are_of_the_zone_given(tmp_path: Path) -> None
         Reading(time_zone="Mars/Base")
 
 
-def test_percent(tmp_path: Path) -> None:
+def test_percent(tmp_path):
     path = csv(tmp_path, "1767225600,a,12.5,1\n1767225600,a,100,1\n")
 
     assert read_log(path, LogColumns(), Reading(percent=True)).scores.tolist() == [0.125, 1.0]
@@ -107,7 +104,7 @@ BAD = (
 )
 
 
-def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
+def test_bad_rows_are_skipped_and_counted(tmp_path):
     reading = Reading(skip_bad=True)
 
     found = read_log(csv(tmp_path, BAD), LogColumns(), reading)
@@ -125,12 +122,12 @@ def test_bad_rows_are_skipped_and_counted(tmp_path: Path) -> None:
     assert "log.csv, row 3: campaign = ''" in reading.skipped.notes()[0]
 
 
-def test_a_log_of_bad_rows_says_why_none_is_left(tmp_path: Path) -> None:
+def test_a_log_of_bad_rows_says_why_none_is_left(tmp_path):
     with pytest.raises(CommandError, match=r"no row of the log is left\. 1 row was skipped"):
         read_log(csv(tmp_path, "x,a,0.5,1\n"), LogColumns(), Reading(skip_bad=True))
 
 
-def test_commands_say_what_they_skipped(tmp_path: Path, answered: Answered) -> None:
+def test_commands_say_what_they_skipped(tmp_path, answered):
     found = answered("evaluate", csv(tmp_path, BAD), "--skip-bad")
 
     assert found["rows"]["raw"]["n"] == 3
@@ -167,7 +164,7 @@ def assert_close(found: Any, expected: Any, without: str = "") -> None:
         assert found[name] == pytest.approx(value, rel=1e-6, nan_ok=True), name
 
 
-def test_a_weight_is_that_many_rows(tmp_path: Path, answered: Answered) -> None:
+def test_a_weight_is_that_many_rows(tmp_path, answered):
     rows, weights, _ = weighted(tmp_path)
 
     one, other = answered("evaluate", rows), answered("evaluate", weights, "--weights", "weight")
@@ -176,7 +173,7 @@ def test_a_weight_is_that_many_rows(tmp_path: Path, answered: Answered) -> None:
     assert other["campaigns"].keys() == one["campaigns"].keys()
 
 
-def test_counts_are_that_many_impressions(tmp_path: Path, answered: Answered) -> None:
+def test_counts_are_that_many_impressions(tmp_path, answered):
     _, _, counts = weighted(tmp_path)
     options = ("--impressions", "weight", "--clicks", "clicks")
 
@@ -193,9 +190,7 @@ def test_counts_are_that_many_impressions(tmp_path: Path, answered: Answered) ->
 
 
 @pytest.mark.parametrize(("weight", "said"), [(1e12, "1000000000000.0: a"), (3e9, "a bin holds")])
-def test_weights_that_no_bin_can_hold_are_said_to_be(
-    tmp_path: Path, refused: Refused, weight: float, said: str
-) -> None:
+def test_weights_that_no_bin_can_hold_are_said_to_be(tmp_path, refused, weight, said):
     rows = [f"{START + 60 * n},a,0.5,{n % 2},{weight}\n" for n in range(400)]
     log = csv(tmp_path, "".join(rows), "time,campaign,score,outcome,w\n")
     options = ("--window", "3h", "--calibrators", "sir", "--draws", "0", "--weights", "w")
@@ -217,9 +212,7 @@ def test_weights_that_no_bin_can_hold_are_said_to_be(
         ("w", "1", {"weights": "x"}, "name the weights column with --weights"),
     ],
 )
-def test_weights_that_cannot_be(
-    tmp_path: Path, head: str, row: str, columns: dict[str, str], expected: str
-) -> None:
+def test_weights_that_cannot_be(tmp_path, head, row, columns, expected):
     path = csv(tmp_path, f"1767225600,a,0.5,1,{row}\n", f"{HEAD.strip()},{head}\n")
 
     with pytest.raises(CommandError) as caught:
@@ -241,13 +234,11 @@ def test_weights_that_cannot_be(
         (("evaluate", "a", "--clicks", "c", "--impressions", "i", "--weights", "w"), "--weights"),
     ],
 )
-def test_what_does_not_go_together(
-    refused: Refused, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_what_does_not_go_together(refused, arguments, expected):
     assert expected in refused(*arguments)
 
 
-def test_every_command_reads_a_folder(tmp_path: Path, answered: Answered) -> None:
+def test_every_command_reads_a_folder(tmp_path, answered):
     log = tmp_path / "log"
     log.mkdir()
     table = events(9, 300)

@@ -80,7 +80,7 @@ def refusing(code: str, status: int, headers: dict[str, str] | None = None) -> I
 
 
 @pytest.mark.parametrize("code", REFUSALS)
-def test_an_error_says_what_is_wrong(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_says_what_is_wrong(code, monkeypatch):
     """As a log, as the output of a lake, and as the click log of a worker."""
     status, said = REFUSALS[code]
     with refusing(code, status) as url:
@@ -96,13 +96,13 @@ def test_an_error_says_what_is_wrong(code: str, monkeypatch: pytest.MonkeyPatch)
             Folder.open("s3://bucket/clicks").write("a/b", b"x")
 
 
-def test_a_file_that_may_not_be_read_is_an_error_that_says_so() -> None:
+def test_a_file_that_may_not_be_read_is_an_error_that_says_so():
     """Arrow puts the reason where the noise of object stores is."""
     said = "Failed to open local file '/a/b'. Detail: [errno 13] Permission denied"
     assert meaning(PermissionError(13, said)) == "Permission denied"
 
 
-def test_a_bucket_of_another_region_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_of_another_region_is_named(monkeypatch):
     headers = {"x-amz-bucket-region": "ap-south-1"}
     with refusing("PermanentRedirect", 301, headers) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
@@ -110,13 +110,13 @@ def test_a_bucket_of_another_region_is_named(monkeypatch: pytest.MonkeyPatch) ->
             parts_of("s3://bucket/log")
 
 
-def test_a_store_that_is_not_there_is_given_up_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_not_there_is_given_up_soon(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{reserved_port()}")
     with pytest.raises(CommandError, match=r"cannot be reached; see AWS_ENDPOINT_URL"):
         parts_of("s3://bucket/log")
 
 
-def test_keys_of_a_url_are_in_no_message() -> None:
+def test_keys_of_a_url_are_in_no_message():
     """A `/` in a secret key ends the host for who reads the URL, and must not bring it to light."""
     for url in ("s3://key:sec/ret@bucket/log", "s3://key:se/cr/et@bucket/log?region=x"):
         assert shown(url) == "s3://bucket/log"
@@ -194,7 +194,7 @@ def write_parts(here: Path, there: Any) -> None:
     "command",
     ["evaluate {} --json", "backtest {} --window 1h --json"],
 )
-def test_a_log_in_a_store_is_that_on_the_disk(both: Path, command: str) -> None:
+def test_a_log_in_a_store_is_that_on_the_disk(both, command):
     for where in ("log", "log/from=*/*.parquet"):
         here = sirocco(command.format(where), both)
         there = sirocco(command.format(f"s3://bucket/{where}"), both)
@@ -205,7 +205,7 @@ def test_a_log_in_a_store_is_that_on_the_disk(both: Path, command: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_lake_may_be_in_a_store(both: Path, store: str) -> None:
+def test_a_lake_may_be_in_a_store(both, store):
     """Its bins are those of the disk, and maps are made of them and put there."""
     line = "lake bins {}log --output {}lake --processes {} --json"
     here = sirocco(line.format("", "", 1), both)
@@ -222,7 +222,7 @@ def test_a_lake_may_be_in_a_store(both: Path, store: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_click_log_may_be_in_a_store(both: Path) -> None:
+def test_the_click_log_may_be_in_a_store(both):
     check_a_folder("s3://bucket/clicks")
 
 
@@ -257,7 +257,7 @@ def options() -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_google_s_store_is_read_and_written_like_a_disk(tmp_path: Path, options: str) -> None:
+def test_google_s_store_is_read_and_written_like_a_disk(tmp_path, options):
     """Logs, a lake and the click log."""
     store = "gs://anonymous@bucket/"
     write_parts(tmp_path, located(f"{store}log{options}")[0])
@@ -275,7 +275,7 @@ def test_google_s_store_is_read_and_written_like_a_disk(tmp_path: Path, options:
     check_a_folder(f"{store}clicks{options}")
 
 
-def test_google_s_store_is_given_up_soon_too() -> None:
+def test_google_s_store_is_given_up_soon_too():
     """By itself pyarrow tries for a quarter of an hour."""
     away = f"127.0.0.1:{reserved_port()}"
     url = f"gs://anonymous@bucket/log?scheme=http&endpoint_override={away}"

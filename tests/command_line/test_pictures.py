@@ -22,28 +22,28 @@ def judged(campaigns: int, ctr: float = 0.05) -> ScoredEvents:
 
 
 @pytest.mark.parametrize("campaigns", [1, 3, 40])
-def test_a_picture_is_drawn_for_any_number_of_campaigns(tmp_path: Path, campaigns: int) -> None:
+def test_a_picture_is_drawn_for_any_number_of_campaigns(tmp_path, campaigns):
     draw(judged(campaigns), ("raw", "sir"), "a log", tmp_path / "picture.png")
 
     assert (tmp_path / "picture.png").read_bytes().startswith(PNG)
 
 
 @pytest.mark.parametrize("suffix", [".svg", ".pdf", ".PNG"])
-def test_the_name_tells_the_format(tmp_path: Path, suffix: str) -> None:
+def test_the_name_tells_the_format(tmp_path, suffix):
     check_picture(tmp_path / f"picture{suffix}")
     draw(judged(1), ("raw",), "a log", tmp_path / f"picture{suffix}")
 
     assert (tmp_path / f"picture{suffix}").stat().st_size > 1000
 
 
-def test_a_log_without_a_click_still_has_a_picture(tmp_path: Path) -> None:
+def test_a_log_without_a_click_still_has_a_picture(tmp_path):
     events = EventTable.from_columns([0.0, 1.0], ["a", "b"], [0.1, 0.0], [0, 0])
     draw(ScoredEvents(events, {"raw": events.scores}), ("raw",), "a log", tmp_path / "picture.png")
 
     assert (tmp_path / "picture.png").exists()
 
 
-def test_a_campaign_promised_nothing_does_not_break_the_picture(tmp_path: Path) -> None:
+def test_a_campaign_promised_nothing_does_not_break_the_picture(tmp_path):
     table = judged(3)
     nothing = np.where(table.events.rows == 0, 0.0, table.events.scores)
     draw(ScoredEvents(table.events, {"raw": nothing}), ("raw",), "a log", tmp_path / "picture.png")
@@ -52,11 +52,11 @@ def test_a_campaign_promised_nothing_does_not_break_the_picture(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(1, 1), (3, 2)])
-def test_a_figure_has_as_many_panels_as_asked(columns: int, rows: int) -> None:
+def test_a_figure_has_as_many_panels_as_asked(columns, rows):
     assert len(new_figure(columns, rows).axes) == columns * rows
 
 
-def test_a_folder_that_goes_away_is_an_error_of_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_goes_away_is_an_error_of_one_sentence(tmp_path):
     with pytest.raises(CommandError, match=r"picture\.png") as failed:
         save(new_figure(1), "title", tmp_path / "gone" / "picture.png")
 
@@ -70,9 +70,7 @@ def test_a_folder_that_goes_away_is_an_error_of_one_sentence(tmp_path: Path) -> 
         ("nowhere/picture.png", "is a file in a folder that is there"),
     ],
 )
-def test_a_picture_that_cannot_be_saved_is_refused_before_the_work(
-    tmp_path: Path, name: str, expected: str
-) -> None:
+def test_a_picture_that_cannot_be_saved_is_refused_before_the_work(tmp_path, name, expected):
     with pytest.raises(CommandError, match=expected):
         check_picture(tmp_path / name)
 
@@ -104,28 +102,28 @@ def drawn(stream: ClickStream, found: DelayedBacktest, path: Path, window: float
 
 
 @pytest.mark.parametrize("hours", [1, 5, 80])
-def test_a_delayed_backtest_is_drawn_by_hour_or_day(tmp_path: Path, hours: int) -> None:
+def test_a_delayed_backtest_is_drawn_by_hour_or_day(tmp_path, hours):
     stream = stream_of(hours)
     found = found_on(stream, ("stc", "ltc", "pccem", "pccem_posterior", "oracle", "another"))
 
     assert drawn(stream, found, tmp_path / "picture.png").startswith(PNG)
 
 
-def test_its_picture_is_small_enough_for_a_page(tmp_path: Path) -> None:
+def test_its_picture_is_small_enough_for_a_page(tmp_path):
     stream = stream_of(80)
     found = found_on(stream, ("stc", "ltc", "pccem", "pccem_posterior", "oracle"))
 
     assert len(drawn(stream, found, tmp_path / "picture.png")) < 150_000
 
 
-def test_a_log_without_a_conversion_still_has_a_picture(tmp_path: Path) -> None:
+def test_a_log_without_a_conversion_still_has_a_picture(tmp_path):
     stream = stream_of(3)
     never = ClickStream(stream.clicks, np.full(len(stream), np.nan))
 
     assert drawn(never, found_on(never, ("pccem",)), tmp_path / "picture.png").startswith(PNG)
 
 
-def test_refits_without_a_label_source_are_gaps(tmp_path: Path) -> None:
+def test_refits_without_a_label_source_are_gaps(tmp_path):
     stream = stream_of(4)
     found = found_on(stream, ("pccem", "oracle"))
     found.expected["pccem"][:2] = np.nan
@@ -134,7 +132,7 @@ def test_refits_without_a_label_source_are_gaps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("window", [60.0, HOUR, 60 * 86_400.0])
-def test_any_attribution_window_has_its_axis(tmp_path: Path, window: float) -> None:
+def test_any_attribution_window_has_its_axis(tmp_path, window):
     stream = stream_of(3)
 
     assert drawn(stream, found_on(stream, ("stc",)), tmp_path / "p.svg", window)[:5] == b"<?xml"

@@ -10,7 +10,6 @@ import pytest
 
 from app.datasets import predictions
 from evaluation import log_loss
-from tests.command_line.conftest import Refused, Sirocco
 from tests.command_line.logs import columns, events
 
 QUICK = ("--window", "3h", "--calibrators", "sir,pooled", "--draws", "0", "--json")
@@ -33,9 +32,7 @@ def log(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_log_loss_follows_from_the_file(
-    tmp_path: Path, log: Path, called: Sirocco, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_log_loss_follows_from_the_file(tmp_path, log, called, monkeypatch):
     monkeypatch.setattr(predictions, "_GROUP_ROWS", 500)
     options = (*QUICK, "--skip-bad", "--weights", "weight")
 
@@ -62,7 +59,7 @@ def test_the_log_loss_follows_from_the_file(
 
 
 @pytest.mark.slow
-def test_nothing_is_overwritten_unasked(tmp_path: Path, log: Path, called: Sirocco) -> None:
+def test_nothing_is_overwritten_unasked(tmp_path, log, called):
     (tmp_path / "there.parquet").write_bytes(b"mine")
 
     refused = called("backtest", log, *QUICK, "--skip-bad", "--output", "there.parquet")
@@ -77,9 +74,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path, log: Path, called: Siroc
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "there.parquet"]
 
 
-def test_a_log_too_long_to_hold_has_no_rows_to_write(
-    log: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_too_long_to_hold_has_no_rows_to_write(log, refused, monkeypatch):
     monkeypatch.setattr("app.cli.measure.backtest.MOST_ROWS", 1_000)
 
     said = refused("backtest", log, *QUICK, "--skip-bad", "--output", "predictions.parquet")
@@ -96,7 +91,5 @@ def test_a_log_too_long_to_hold_has_no_rows_to_write(
         (("--output", "x.parquet", "--compare"), "--output does not go with --compare"),
     ],
 )
-def test_outputs_that_cannot_be(
-    log: Path, refused: Refused, arguments: tuple[str, ...], expected: str
-) -> None:
+def test_outputs_that_cannot_be(log, refused, arguments, expected):
     assert expected in refused("backtest", log, *arguments)

@@ -32,7 +32,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("targets", [of_immediate("click"), of_delayed("install", 72)])
-def test_its_data_are_its_own(started: list[dict[str, Any]], targets: dict[str, Any]) -> None:
+def test_its_data_are_its_own(started, targets):
     with private_service(targets):
         options = started[0]
         folder = options.pop("logs")
@@ -45,9 +45,7 @@ def test_its_data_are_its_own(started: list[dict[str, Any]], targets: dict[str, 
 
 
 @pytest.mark.parametrize("hours", [{}, {"conversion": 48, "install": 72}])
-def test_windows_reach_a_child_as_they_are(
-    monkeypatch: pytest.MonkeyPatch, hours: dict[str, int]
-) -> None:
+def test_windows_reach_a_child_as_they_are(monkeypatch, hours):
     environment = environment_of(
         {"attribution_hours": hours, "delayed_targets": ("conversion", "install")}
     )
@@ -58,14 +56,14 @@ def test_windows_reach_a_child_as_they_are(
 
 
 @pytest.mark.parametrize(("calibrator", "hours"), [("pooled", 72), ("sir", 6), ("platt", 6)])
-def test_each_calibrator_looks_back_over_its_own_hours(calibrator: str, hours: int) -> None:
+def test_each_calibrator_looks_back_over_its_own_hours(calibrator, hours):
     assert learnt_hours(Settings(window_hours=6, history_hours=72), calibrator) == hours
 
 
 @pytest.mark.parametrize("private", [of_immediate("click"), of_delayed("conversion", 168)])
 def test_a_private_service_takes_calibrators_of_other_targets_for_none_of_its_own(
-    private: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    private, monkeypatch
+):
     """The environment may name targets that it does not have."""
     monkeypatch.setenv("SIROCCO_TARGETS", "click,view")
     monkeypatch.setenv("SIROCCO_TARGET_CALIBRATORS", "view=sir")

@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from evaluation import ab_analysis
-from tests.command_line.conftest import Answered, Refused, Sirocco
 
 HEAD = "arm,cost,value,outcome\ncontrol,1,0,1\n"
 
@@ -40,9 +39,7 @@ def written(path: Path, columns: dict[str, Any]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["test.parquet", "test.csv"])
-def test_the_numbers_are_those_of_the_library(
-    tmp_path: Path, answered: Answered, name: str
-) -> None:
+def test_the_numbers_are_those_of_the_library(tmp_path, answered, name):
     """Rows by arm, lifts with intervals, verdicts and the check of the split."""
     log = impressions()
 
@@ -73,7 +70,7 @@ def test_the_numbers_are_those_of_the_library(
     }
 
 
-def test_tables_and_verdicts_in_words(tmp_path: Path, called: Sirocco) -> None:
+def test_tables_and_verdicts_in_words(tmp_path, called):
     run = called("readout", written(tmp_path / "test.parquet", impressions()), "--unit", "user")
 
     assert run.returncode == 0, run.stderr
@@ -89,9 +86,7 @@ def test_tables_and_verdicts_in_words(tmp_path: Path, called: Sirocco) -> None:
     assert max(map(len, tables)) <= 80
 
 
-def test_a_wrong_split_is_the_first_thing_said(
-    tmp_path: Path, called: Sirocco, answered: Answered
-) -> None:
+def test_a_wrong_split_is_the_first_thing_said(tmp_path, called, answered):
     """Half and half where nine to one was meant."""
     path = written(tmp_path / "test.parquet", impressions())
     split = ("--split", "control=9", "--split", "new=1")
@@ -105,7 +100,7 @@ def test_a_wrong_split_is_the_first_thing_said(
     assert found["split"]["expected"] == {"control": 540.0, "new": 60.0}
 
 
-def test_columns_have_names_of_their_own(tmp_path: Path, answered: Answered) -> None:
+def test_columns_have_names_of_their_own(tmp_path, answered):
     log = impressions()
     names = {"arm": "bucket", "cost": "paid", "value": "sales", "outcome": "click"}
     path = written(tmp_path / "test.parquet", {names.get(n, n): c for n, c in log.items()})
@@ -118,9 +113,7 @@ def test_columns_have_names_of_their_own(tmp_path: Path, answered: Answered) -> 
     assert found["split"]["counted"] == "impressions"
 
 
-def test_what_the_log_does_not_have_is_left_out_and_said(
-    tmp_path: Path, called: Sirocco, answered: Answered
-) -> None:
+def test_what_the_log_does_not_have_is_left_out_and_said(tmp_path, called, answered):
     """Cost alone gives RPM."""
     log = impressions()
     path = written(tmp_path / "test.parquet", {name: log[name] for name in ("arm", "cost")})
@@ -137,9 +130,7 @@ def test_what_the_log_does_not_have_is_left_out_and_said(
     assert answered("readout", path)["rows"]["new"]["positives"] is None
 
 
-def test_an_arm_without_clicks_cannot_be_compared(
-    tmp_path: Path, called: Sirocco, answered: Answered
-) -> None:
+def test_an_arm_without_clicks_cannot_be_compared(tmp_path, called, answered):
     """Undefined is null in JSON and a dash in the table."""
     log = {**impressions(), "outcome": np.zeros(len(impressions()["arm"]), int)}
     path = written(tmp_path / "test.parquet", log)
@@ -153,7 +144,7 @@ def test_an_arm_without_clicks_cannot_be_compared(
     assert found["verdicts"]["new"]["ctr"] == "undefined"
 
 
-def test_names_of_arms_are_not_markup(tmp_path: Path, called: Sirocco) -> None:
+def test_names_of_arms_are_not_markup(tmp_path, called):
     """A name in square brackets is printed as it is."""
     log = impressions()
     path = written(
@@ -179,9 +170,7 @@ def test_names_of_arms_are_not_markup(tmp_path: Path, called: Sirocco) -> None:
         (",1,0,1", "arm = ''; an arm must have a name"),
     ],
 )
-def test_a_bad_value_is_named_with_its_row(
-    tmp_path: Path, refused: Refused, row: str, expected: str
-) -> None:
+def test_a_bad_value_is_named_with_its_row(tmp_path, refused, row, expected):
     """File, row, column, value and rule."""
     (tmp_path / "test.csv").write_text(f"{HEAD}{row}\n")
 
@@ -209,9 +198,7 @@ def test_a_bad_value_is_named_with_its_row(
         (("--split", "new=inf"), "--split 'new=inf': a share is a number above 0"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
-    tmp_path: Path, refused: Refused, options: tuple[str, ...], expected: str
-) -> None:
+def test_what_is_wrong_is_one_sentence(tmp_path, refused, options, expected):
     (tmp_path / "test.csv").write_text(f"{HEAD}new,1,0,0\n")
 
     assert expected in refused("readout", "test.csv", *options)
@@ -230,15 +217,13 @@ def test_what_is_wrong_is_one_sentence(
     ],
     ids=["one arm", "a name twice", "a unit without a name"],
 )
-def test_a_log_that_is_no_test_is_refused(
-    tmp_path: Path, refused: Refused, text: str, options: tuple[str, ...], expected: str
-) -> None:
+def test_a_log_that_is_no_test_is_refused(tmp_path, refused, text, options, expected):
     (tmp_path / "test.csv").write_text(text)
 
     assert f"test.csv{expected}" in refused("readout", "test.csv", *options)
 
 
-def test_a_column_of_users_is_no_column_of_arms(tmp_path: Path, refused: Refused) -> None:
+def test_a_column_of_users_is_no_column_of_arms(tmp_path, refused):
     path = written(tmp_path / "test.parquet", impressions())
 
     said = refused("readout", path, "--arm", "user", "--control", "0")

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from evaluation import EventTable
-from tests.command_line.conftest import Refused, Sirocco
+from tests.command_line.conftest import Sirocco
 from tests.command_line.logs import events, write_log
 
 FIT = ("--window", "2h", "--bin-size", "50")
@@ -34,20 +34,16 @@ def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: st
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
-def test_the_service_and_the_backtest_are_one_code(tmp_path: Path, called: Sirocco) -> None:
+def test_the_service_and_the_backtest_are_one_code(tmp_path, called):
     assert_equal_to_the_backtest(tmp_path, called, "--calibrator", "sir")
 
 
 @pytest.mark.slow
-def test_so_they_are_with_defaults_in_processes_of_their_own(
-    tmp_path: Path, sirocco: Sirocco
-) -> None:
+def test_so_they_are_with_defaults_in_processes_of_their_own(tmp_path, sirocco):
     assert_equal_to_the_backtest(tmp_path, sirocco)
 
 
-def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
-    tmp_path: Path, refused: Refused
-) -> None:
+def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(tmp_path, refused):
     log = write_log(tmp_path / "log.parquet", events(hours=6))
 
     assert refused("replay", log) == (
@@ -57,7 +53,7 @@ def test_a_log_shorter_than_the_window_is_refused_before_anything_starts(
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path: Path, called: Sirocco) -> None:
+def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path, called):
     table = events(hours=4)
     named = EventTable(
         table.times, ("x" * 300, *table.campaigns[1:]), table.rows, table.scores, table.outcomes
@@ -78,9 +74,7 @@ def test_a_rejected_event_ends_the_replay_with_its_reason(tmp_path: Path, called
         ((), "http://127.0.0.1:9 does not answer"),
     ],
 )
-def test_a_service_of_ones_own_keeps_its_settings(
-    tmp_path: Path, called: Sirocco, options: tuple[str, ...], expected: str
-) -> None:
+def test_a_service_of_ones_own_keeps_its_settings(tmp_path, called, options, expected):
     log = write_log(tmp_path / "log.parquet", events(hours=4))
 
     run = called("replay", log, "--window", "2h", "--url", "http://127.0.0.1:9", *options)

@@ -16,7 +16,7 @@ from app.api.metrics.workers import WorkerSlot, new_file
 from app.cli.serving.processes import Supervision
 from app.cli.serving.serve import ApiWorkers as Parent
 from tests.command_line.api_workers import ApiWorkers, Caller, end, half_a_request, serve
-from tests.command_line.conftest import SECONDS, Refused, Sirocco, Started
+from tests.command_line.conftest import SECONDS
 from tests.command_line.test_up import runs, wait_until
 from tests.loopback import LOOPBACK, refuses
 from tests.reserved_ports import reserved_port
@@ -38,9 +38,7 @@ def frozen(process: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_all_answer_for_each_other_and_to_the_end(
-    tmp_path: Path, started: Started, environment: dict[str, str]
-) -> None:
+def test_all_answer_for_each_other_and_to_the_end(tmp_path, started, environment):
     environment["SIROCCO_DRAIN_SECONDS"] = "600"
     running = serve(started, tmp_path / "data")
     each_worker_answers_for_all(running)
@@ -49,7 +47,7 @@ def test_all_answer_for_each_other_and_to_the_end(
 
 
 @pytest.mark.slow
-def test_workers_are_replaced_and_nobody_notices(tmp_path: Path, started: Started) -> None:
+def test_workers_are_replaced_and_nobody_notices(tmp_path, started):
     running = serve(started, tmp_path / "data")
     counters_do_not_fall_with_a_worker(running)
     a_rolling_restart_fails_no_request(running)
@@ -165,9 +163,7 @@ def the_end_may_come_in_the_middle_of_a_restart(running: ApiWorkers) -> None:
 
 
 @pytest.mark.slow
-def test_a_replacement_that_does_not_start_replaces_nobody(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_replacement_that_does_not_start_replaces_nobody(capsys):
     """A setting went wrong meanwhile: those that serve go on."""
     environment = {"SIROCCO_REDIS_URL": "unix:///nowhere"}
     with socket.create_server(("127.0.0.1", 0)) as listening, Supervision() as supervision:
@@ -184,7 +180,7 @@ def test_a_replacement_that_does_not_start_replaces_nobody(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco, workers: int) -> None:
+def test_a_port_in_use_is_told(tmp_path, called, workers):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -205,8 +201,8 @@ def test_a_port_in_use_is_told(tmp_path: Path, called: Sirocco, workers: int) ->
     ],
 )
 def test_a_place_that_cannot_be_written_is_told_at_the_start(
-    tmp_path: Path, refused: Refused, command: str, variable: str, reason: str
-) -> None:
+    tmp_path, refused, command, variable, reason
+):
     (tmp_path / "file").touch()
 
     said = refused(command, **{variable: str(tmp_path / "file" / "log")})
@@ -216,9 +212,7 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_address_that_others_reach_needs_a_key(
-    tmp_path: Path, refused: Refused, workers: int
-) -> None:
+def test_an_address_that_others_reach_needs_a_key(tmp_path, refused, workers):
     """Also of several workers, before anybody is answered."""
     given = ("--port", reserved_port(), "--data-dir", tmp_path / "data")
     said = refused("serve", "--workers", workers, "--host", "0.0.0.0", *given)
@@ -226,7 +220,7 @@ def test_an_address_that_others_reach_needs_a_key(
     assert "set SIROCCO_BOOTSTRAP_ADMIN_KEY, or make keys" in said
 
 
-def test_a_worker_that_counts_other_things_does_not_start(called: Sirocco) -> None:
+def test_a_worker_that_counts_other_things_does_not_start(called):
     """Of newer code or other settings: its figures would get mixed up with those of the others."""
     file = new_file(2)
     WorkerSlot.shared(file, 2, 1).counters(MetricLayout.of(["/v1/other"], ["click"]))

@@ -14,13 +14,13 @@ import pytest
 
 from app.cli.signals import Reload, reloaded_by_sighup
 from tests.command_line.api_workers import Caller, end, serve
-from tests.command_line.conftest import COMMAND, SECONDS, Started, with_default_signals
+from tests.command_line.conftest import COMMAND, SECONDS, with_default_signals
 from tests.command_line.test_up import children, is_ready, runs, wait_until
 from tests.loopback import refuses
 from tests.reserved_ports import reserved_port
 
 
-def test_a_reload_is_taken_once() -> None:
+def test_a_reload_is_taken_once():
     """However often it was asked for before."""
     reload = Reload()
     with reloaded_by_sighup(reload.request):
@@ -30,7 +30,7 @@ def test_a_reload_is_taken_once() -> None:
     assert (reload.taken(), reload.taken()) == (True, False)
 
 
-def test_the_signal_means_afterwards_what_it_meant_before() -> None:
+def test_the_signal_means_afterwards_what_it_meant_before():
     before = signal.getsignal(signal.SIGHUP)
     with reloaded_by_sighup(Reload().request):
         assert signal.getsignal(signal.SIGHUP) != before
@@ -50,9 +50,7 @@ PATIENCE = 300
 
 @pytest.mark.slow
 @pytest.mark.timeout(3 * PATIENCE)
-def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
-    tmp_path: Path, started: Started
-) -> None:
+def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(tmp_path, started):
     """Redis and the parent of the API processes stay; the workers are gone with it."""
     running = serve(started, tmp_path / "data", "up")
     before, stop = children(running.process), Event()
@@ -76,7 +74,7 @@ def test_up_replaces_the_api_without_a_gap_and_starts_the_worker_again(
     wait_until(lambda: refuses(running.port), "nobody listens")
 
 
-def test_one_process_alone_goes_on(tmp_path: Path, started: Started) -> None:
+def test_one_process_alone_goes_on(tmp_path, started):
     """Its port would close: it says so instead. And SIGTERM ends it well, as it does several: a
     supervisor must not take that for a fault."""
     port = reserved_port()
@@ -119,9 +117,7 @@ def in_terminal(environment: dict[str, str], first: str, folder: Path) -> Iterat
 
 
 @pytest.mark.slow
-def test_who_had_a_terminal_ends_in_order_when_it_is_gone(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_who_had_a_terminal_ends_in_order_when_it_is_gone(tmp_path, environment):
     """As by SIGTERM; nobody is left to end it otherwise."""
     with in_terminal(environment, "", tmp_path) as process:
         said = process.communicate(timeout=SECONDS)[1]
@@ -131,7 +127,7 @@ def test_who_had_a_terminal_ends_in_order_when_it_is_gone(
 
 
 @pytest.mark.slow
-def test_nohup_lets_the_terminal_go(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_nohup_lets_the_terminal_go(tmp_path, environment):
     """Whoever says so wants it to stay."""
     with in_terminal(environment, "nohup", tmp_path) as process:
         assert process.stderr is not None

@@ -1,7 +1,5 @@
 """`sirocco simulate`."""
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow.parquet
 import pytest
@@ -9,13 +7,12 @@ import pytest
 from app.datasets.clicks import read_click_log
 from app.datasets.impressions import LogColumns, read_log
 from evaluation import ClickPlatform, Platform
-from tests.command_line.conftest import Refused, Sirocco
 
 SMALL = ("--days", 2, "--clicks", 40, "--campaigns", 3)
 
 
 @pytest.mark.slow
-def test_the_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
+def test_the_log_is_the_platform(tmp_path, called):
     run = called("simulate", "clicks.parquet", *SMALL, "--seed", 5, "--drift", 0.5)
 
     assert run.returncode == 0, run.stderr
@@ -31,14 +28,14 @@ def test_the_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, called: Sirocco) -> None:
+def test_the_same_seed_gives_the_same_bytes(tmp_path, called):
     for name in ("a.parquet", "b.parquet"):
         called("simulate", name, *SMALL)
 
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
-def test_a_log_that_cannot_be_written_is_one_sentence(refused: Refused) -> None:
+def test_a_log_that_cannot_be_written_is_one_sentence(refused):
     said = refused("simulate", "nowhere/clicks.parquet", *SMALL)
 
     assert said.startswith("sirocco: nowhere/clicks.parquet: ")
@@ -47,7 +44,7 @@ def test_a_log_that_cannot_be_written_is_one_sentence(refused: Refused) -> None:
 IMPRESSIONS = ("--impressions", 200, "--days", 1, "--campaigns", 3)
 
 
-def test_the_impression_log_is_the_platform(tmp_path: Path, called: Sirocco) -> None:
+def test_the_impression_log_is_the_platform(tmp_path, called):
     run = called("simulate", "log.parquet", *IMPRESSIONS, "--seed", 5)
 
     assert run.returncode == 0, run.stderr
@@ -62,7 +59,7 @@ def test_the_impression_log_is_the_platform(tmp_path: Path, called: Sirocco) -> 
     assert f"log.parquet: {len(drawn):,} impressions of 1 day." in run.stderr
 
 
-def test_the_impression_log_serves_the_measuring_commands(tmp_path: Path, called: Sirocco) -> None:
+def test_the_impression_log_serves_the_measuring_commands(tmp_path, called):
     """Bids, a candidate in [0, 1], users of one arm each, and costs of clicks only."""
     called("simulate", "log.parquet", *IMPRESSIONS)
 
@@ -77,7 +74,7 @@ def test_the_impression_log_serves_the_measuring_commands(tmp_path: Path, called
     assert log["cost"] == expected
 
 
-def test_the_same_seed_gives_the_same_impressions(tmp_path: Path, called: Sirocco) -> None:
+def test_the_same_seed_gives_the_same_impressions(tmp_path, called):
     for name in ("a.parquet", "b.parquet"):
         called("simulate", name, *IMPRESSIONS)
 
@@ -92,13 +89,11 @@ def test_the_same_seed_gives_the_same_impressions(tmp_path: Path, called: Sirocc
         (("nowhere/log.parquet", "--impressions", 5), "nowhere/log.parquet: "),
     ],
 )
-def test_what_cannot_be_written_is_one_sentence(
-    refused: Refused, arguments: tuple[object, ...], words: str
-) -> None:
+def test_what_cannot_be_written_is_one_sentence(refused, arguments, words):
     assert refused("simulate", *arguments, "--days", 1).startswith(f"sirocco: {words}")
 
 
-def test_fields_are_columns_that_the_other_commands_read(tmp_path: Path, called: Sirocco) -> None:
+def test_fields_are_columns_that_the_other_commands_read(tmp_path, called):
     run = called("simulate", "log.parquet", *IMPRESSIONS, "--fields", "device, placement")
 
     assert run.returncode == 0, run.stderr
@@ -118,8 +113,6 @@ def test_fields_are_columns_that_the_other_commands_read(tmp_path: Path, called:
         ((*SMALL, "--fields", "device"), "--fields goes with --impressions"),
     ],
 )
-def test_fields_that_a_log_cannot_have_are_refused(
-    tmp_path: Path, refused: Refused, options: tuple[str | int, ...], said: str
-) -> None:
+def test_fields_that_a_log_cannot_have_are_refused(tmp_path, refused, options, said):
     assert said in refused("simulate", "log.parquet", *options)
     assert not (tmp_path / "log.parquet").exists()

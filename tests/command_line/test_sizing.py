@@ -28,7 +28,7 @@ HEADER = "| campaigns | a second | API cores | API GB | worker GB | Redis GB | R
 COSTS = {name: cost for name, cost in vars(costs).items() if isinstance(cost, Cost)}
 
 
-def test_costs_are_those_that_benchmarks_measured() -> None:
+def test_costs_are_those_that_benchmarks_measured():
     """Whoever measures anew is told which constants are out of date, by more than a quarter."""
     results = saved()
     for name, cost in COSTS.items():
@@ -40,7 +40,7 @@ def test_costs_are_those_that_benchmarks_measured() -> None:
     assert len(COSTS) == 18
 
 
-def test_few_impressions_take_no_more_than_is_reckoned() -> None:
+def test_few_impressions_take_no_more_than_is_reckoned():
     rows = saved()["memory"].rows
     measured = [middle(rows[f"campaign-hour, {n} impressions"]["bytes"]) for n in (1, 5, 20)]
 
@@ -53,14 +53,14 @@ def sized(line: str, folder: Path) -> dict[str, Any]:
     return dict(orjson.loads(sirocco(f"size {line} --json", folder).partition("\n---")[0]))
 
 
-def test_the_page_shows_what_the_command_prints(tmp_path: Path) -> None:
+def test_the_page_shows_what_the_command_prints(tmp_path):
     shown = code_blocks(PAGE, "")[0]
     command, _, output = shown.removeprefix("$ sirocco ").partition("\n")
 
     assert sirocco(command, tmp_path).partition("\n--- stderr")[0].split() == output.split()
 
 
-def test_the_table_of_the_page_is_made_by_the_command(tmp_path: Path) -> None:
+def test_the_table_of_the_page_is_made_by_the_command(tmp_path):
     """A failure shows the rows to paste."""
     shown = table_below(PAGE, HEADER)
     made = []
@@ -76,7 +76,7 @@ def test_the_table_of_the_page_is_made_by_the_command(tmp_path: Path) -> None:
     assert shown == made, f"docs/capacity.md:\n{rows}"
 
 
-def test_more_of_anything_needs_no_less() -> None:
+def test_more_of_anything_needs_no_less():
     """Up to sizes that nobody has measured."""
     for more in ("campaigns", "events", "scores", "delayed_clicks"):
         usual: dict[str, Any] = {"campaigns": 500, "events": 100.0, "scores": 100.0}
@@ -90,7 +90,7 @@ def test_more_of_anything_needs_no_less() -> None:
                 assert need.cores <= larger[name].cores, (more, name)
 
 
-def test_each_field_needs_memory_of_redis() -> None:
+def test_each_field_needs_memory_of_redis():
     names = ("device", "placement")
     found = [
         capacity(Traffic(500, 100.0, 100.0), Settings(fields=names[:count])).needs["Redis"].memory
@@ -100,7 +100,7 @@ def test_each_field_needs_memory_of_redis() -> None:
     assert found[1] > 1.5 * found[0]
 
 
-def test_what_one_redis_and_one_worker_cannot_do_is_said(tmp_path: Path) -> None:
+def test_what_one_redis_and_one_worker_cannot_do_is_said(tmp_path):
     said = sirocco("size --campaigns 4000000 --events-per-second 200000", tmp_path)
 
     assert "one thread" in said
@@ -115,7 +115,7 @@ SMALL = {"SIROCCO_WINDOW_HOURS": "2", "SIROCCO_HISTORY_HOURS": "2", "SIROCCO_VER
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_small_service_takes_about_that_much_memory(tmp_path: Path) -> None:
+def test_a_small_service_takes_about_that_much_memory(tmp_path):
     """The estimate over what API, worker and Redis take at their peak lies in `WITHIN`."""
     service = Service(tmp_path, reserved_port(), SMALL)
     service.start()

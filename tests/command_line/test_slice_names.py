@@ -15,7 +15,7 @@ def column(values: Any, first: int = 0) -> LogColumn:
     return LogRows(PartRows("log"), {"device": pa.array(values)}, first).column("device")
 
 
-def test_numbers_stay_from_batch_to_batch() -> None:
+def test_numbers_stay_from_batch_to_batch():
     names = SliceNames(10)
 
     codes = [names.codes(column(batch)).tolist() for batch in (["b", "a", "b"], ["c", "a"])]
@@ -24,14 +24,14 @@ def test_numbers_stay_from_batch_to_batch() -> None:
     assert names.names == ["b", "a", "c"]
 
 
-def test_empty_text_and_null_are_one_slice_or_none() -> None:
+def test_empty_text_and_null_are_one_slice_or_none():
     values = ["x", "", None]
 
     assert SliceNames(10).codes(column(values)).tolist() == [0, 1, 1]
     assert SliceNames(10, skip_empty=True).codes(column(values)).tolist() == [0, -1, -1]
 
 
-def test_the_empty_slice_has_a_name_only_where_it_has_rows() -> None:
+def test_the_empty_slice_has_a_name_only_where_it_has_rows():
     names = SliceNames(10)
     names.codes(column(["x"]))
     assert names.names == ["x"]
@@ -39,14 +39,14 @@ def test_the_empty_slice_has_a_name_only_where_it_has_rows() -> None:
     assert names.names == ["x", NAMELESS]
 
 
-def test_an_empty_name_that_is_refused_tells_its_row() -> None:
+def test_an_empty_name_that_is_refused_tells_its_row():
     names = SliceNames(10, refused="a device must have a name")
 
     with pytest.raises(CommandError, match="log, row 103: device = ''; a device must have a name"):
         names.codes(column(["x", "y", ""], first=100))
 
 
-def test_so_many_names_and_no_more() -> None:
+def test_so_many_names_and_no_more():
     names = SliceNames(2)
     names.codes(column(["a", "b"]))
 
@@ -54,7 +54,7 @@ def test_so_many_names_and_no_more() -> None:
         names.codes(column(["c"]))
 
 
-def test_hours_are_numbered_as_they_come() -> None:
+def test_hours_are_numbered_as_they_come():
     hours = HourNumbers()
 
     first = hours.codes(np.array([7_200.0, 3_600.0, 10_799.9, 3_600.0]))

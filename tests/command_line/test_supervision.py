@@ -30,7 +30,7 @@ class Ending:
         self.events.append(f"stop {self.name}")
 
 
-def test_processes_are_stopped_in_reverse_order() -> None:
+def test_processes_are_stopped_in_reverse_order():
     events: list[str] = []
     with Supervision() as supervision:
         supervision.add(Ending([None], "first", events=events))
@@ -39,7 +39,7 @@ def test_processes_are_stopped_in_reverse_order() -> None:
     assert events == ["start first", "start second", "stop second", "stop first"]
 
 
-def test_a_process_that_does_not_start_takes_the_others_down() -> None:
+def test_a_process_that_does_not_start_takes_the_others_down():
     first, second = Ending([None], "first"), Ending([], "second")
 
     def run_both() -> None:
@@ -52,7 +52,7 @@ def test_a_process_that_does_not_start_takes_the_others_down() -> None:
     assert first.events == ["start first", "stop first"]
 
 
-def test_pauses_double_while_a_process_keeps_dying(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pauses_double_while_a_process_keeps_dying(capsys):
     """Also where it comes to be refused: what was refused later may be allowed again."""
     with Supervision() as supervision:
         process = supervision.add(Ending([1, BAD_INPUT, None]))
@@ -67,7 +67,7 @@ def test_pauses_double_while_a_process_keeps_dying(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("begins", [True, False])
-def test_a_process_that_is_refused_at_the_start_ends_all(begins: bool) -> None:
+def test_a_process_that_is_refused_at_the_start_ends_all(begins):
     with Supervision() as supervision:
         supervision.add(Ending([BAD_INPUT]))
         with pytest.raises(CommandError, match="the test process ended with code 2") as ended:
@@ -76,7 +76,7 @@ def test_a_process_that_is_refused_at_the_start_ends_all(begins: bool) -> None:
     assert ended.value.exit_code == BAD_INPUT
 
 
-def test_a_process_that_is_killed_at_the_start_is_started_again() -> None:
+def test_a_process_that_is_killed_at_the_start_is_started_again():
     with Supervision() as supervision:
         process = supervision.add(Ending([-9, 1, None]))
         supervision.begin(lambda: process.exit_code is None)
@@ -86,7 +86,7 @@ def test_a_process_that_is_killed_at_the_start_is_started_again() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "expected"), [(1, FAILED), (BAD_INPUT, BAD_INPUT)])
-def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) -> None:
+def test_a_process_that_ends_at_the_start_is_quoted(code, expected):
     with Supervision() as supervision:
         supervision.add(Ending([None]))
         supervision.check()
@@ -97,7 +97,7 @@ def test_a_process_that_ends_at_the_start_is_quoted(code: int, expected: int) ->
     assert ended.value.exit_code == expected
 
 
-def test_a_process_that_was_replaced_is_not_started_again() -> None:
+def test_a_process_that_was_replaced_is_not_started_again():
     """Nor stopped: whoever replaced it does that; its successor is looked after instead."""
     with Supervision() as supervision:
         old = supervision.add(Ending([1], "old"))
@@ -112,7 +112,7 @@ def test_a_process_that_was_replaced_is_not_started_again() -> None:
 
 
 @pytest.mark.parametrize("nice", [False, True])
-def test_a_child_that_nice_has_a_lower_priority_than_we_have(nice: bool) -> None:
+def test_a_child_that_nice_has_a_lower_priority_than_we_have(nice):
     child = Child("help", ("--help",), {}, nice=nice)
     child.start()
     try:
@@ -139,9 +139,7 @@ class ComesUp(BaseHTTPRequestHandler):
         """Nothing."""
 
 
-def test_a_service_that_takes_long_is_waited_for(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_service_that_takes_long_is_waited_for(monkeypatch, capsys):
     """On a slow machine, with all processes running; to end would not make it ready sooner."""
     monkeypatch.setattr("app.cli.serving.whole_service._TELL_SECONDS", 0.25)
     monkeypatch.setattr(ComesUp, "left", 8)

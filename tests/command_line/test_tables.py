@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections.abc import Callable
 
 import orjson
 import pytest
@@ -16,9 +15,7 @@ def card(**changes: float) -> dict[str, float]:
     return {**usual, "gc_3": 0.888, "gc_4": 0.925, "gc_5": 0.947, **changes}
 
 
-def test_json_is_rows_of_columns_and_the_undefined_is_null(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_json_is_rows_of_columns_and_the_undefined_is_null(capsys):
     print_rows({"raw": card(auc=math.nan, gc_3=math.inf), "sir": card()})
 
     printed = orjson.loads(capsys.readouterr().out)
@@ -30,15 +27,13 @@ def test_json_is_rows_of_columns_and_the_undefined_is_null(
     assert printed["rows"]["sir"] == card()
 
 
-def test_json_keeps_every_digit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_keeps_every_digit(capsys):
     print_rows({"raw": card(pcoc=0.1 + 0.2)})
 
     assert orjson.loads(capsys.readouterr().out)["rows"]["raw"]["pcoc"] == 0.1 + 0.2
 
 
-def test_a_table_in_a_file_or_a_pipe_is_not_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_in_a_file_or_a_pipe_is_not_cut(capsys, monkeypatch):
     """It has no width, and nobody can make it wider."""
     monkeypatch.delenv("COLUMNS", raising=False)
     name = "a method with a name that leaves no room for numbers in a line of 80"
@@ -48,7 +43,7 @@ def test_a_table_in_a_file_or_a_pipe_is_not_cut(
     assert "98,765,432" in line
 
 
-def test_a_table_shows_the_undefined_and_the_infinite(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_table_shows_the_undefined_and_the_infinite(capsys):
     show_scorecards({"raw": card(auc=math.nan, gc_3=math.inf)}, "log")
 
     assert capsys.readouterr().out.splitlines()[3].split()[5:7] == ["-", "∞"]
@@ -59,13 +54,8 @@ def test_a_table_shows_the_undefined_and_the_infinite(capsys: pytest.CaptureFixt
     [("pcoc", ".3f", 1.3, 0.9), ("log_loss", ".5f", 0.2, 0.1), ("auc", ".3f", 0.6, 0.7)],
 )
 def test_the_best_value_is_bold_and_the_truth_does_not_compete(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    column: str,
-    form: str,
-    raw: float,
-    better: float,
-) -> None:
+    capsys, monkeypatch, column, form, raw, better
+):
     monkeypatch.setenv("FORCE_COLOR", "1")
     perfect = {"pcoc": 1.0, "log_loss": 0.0, "auc": 1.0}[column]
     rows = {"raw": {column: raw}, "sir": {column: better}, "truth": {column: perfect}}
@@ -84,7 +74,7 @@ def rows(**gc_3: float) -> dict[str, dict[str, float]]:
     }
 
 
-def test_gc_n_is_compared_with_no_calibration(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gc_n_is_compared_with_no_calibration(capsys):
     """The paper's Table 2, its row of PCCEM at N = 3."""
     show_delayed(
         {"log": rows(none=4.46, stc=5.67, worst=9.0, pccem=0.5, oracle=math.inf)}, "A title"
@@ -99,17 +89,13 @@ def test_gc_n_is_compared_with_no_calibration(capsys: pytest.CaptureFixture[str]
     assert oracle.split() == ["oracle", "1.500", "∞", "∞", "∞"]
 
 
-def test_without_a_number_to_compare_with_there_is_no_comparison(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_without_a_number_to_compare_with_there_is_no_comparison(capsys):
     show_delayed({"log": rows(none=math.nan, pccem=0.5)}, "A title")
 
     assert "%" not in capsys.readouterr().out
 
 
-def test_several_logs_are_a_mean_and_a_standard_deviation(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_several_logs_are_a_mean_and_a_standard_deviation(capsys):
     show_delayed({"a": rows(none=4.0, pccem=0.4), "b": rows(none=6.0, pccem=0.6)}, "Mean")
 
     said = capsys.readouterr().out
@@ -118,7 +104,7 @@ def test_several_logs_are_a_mean_and_a_standard_deviation(
     assert [line.split() for line in said.splitlines()][-1] == ["pccem", "0.000", *["0.141"] * 3]
 
 
-def test_means_and_spreads() -> None:
+def test_means_and_spreads():
     """An infinite value spoils both, a single log has no spread."""
     logs = [rows(a=1.0, b=math.inf), rows(a=4.0, b=1.0), rows(a=1.0, b=1.0)]
 
@@ -141,9 +127,7 @@ WIDE_ROWS = rows(none=4.0, stc=54.123, pccem_posterior=0.5, oracle=0.4)
     ],
     ids=["scorecards", "delayed"],
 )
-def test_a_table_fits_a_terminal_of_80_columns(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, show: Callable[[], None]
-) -> None:
+def test_a_table_fits_a_terminal_of_80_columns(capsys, monkeypatch, show):
     monkeypatch.setenv("COLUMNS", "80")
     show()
 
@@ -152,13 +136,13 @@ def test_a_table_fits_a_terminal_of_80_columns(
     assert "…" not in "".join(lines)
 
 
-def test_json_of_one_log_is_that_of_any_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_one_log_is_that_of_any_table(capsys):
     print_delayed_json({"log": rows(none=1.0)})
 
     assert orjson.loads(capsys.readouterr().out) == {"rows": rows(none=1.0)}
 
 
-def test_json_of_several_logs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_several_logs(capsys):
     print_delayed_json({"a": rows(none=1.0), "b": rows(none=3.0)})
 
     answer = orjson.loads(capsys.readouterr().out)

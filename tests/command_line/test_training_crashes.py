@@ -109,9 +109,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     ],
     ids=["at work", "all but published", "without Redis"],
 )
-def test_a_training_that_is_cut_off_leaves_the_old_model_in_force(
-    platform: Platform, doom: Doom
-) -> None:
+def test_a_training_that_is_cut_off_leaves_the_old_model_in_force(platform, doom):
     as_of, before, served = next(platform.moments), platform.in_force(), platform.serves()
     platform.service.doom(doom)
     job = platform.ask("pccem/train", as_of)
@@ -140,9 +138,7 @@ def test_a_training_that_is_cut_off_leaves_the_old_model_in_force(
     ],
     ids=["at work", "all but published", "without Redis"],
 )
-def test_a_refit_that_is_cut_off_leaves_the_old_maps_in_force(
-    platform: Platform, doom: Doom
-) -> None:
+def test_a_refit_that_is_cut_off_leaves_the_old_maps_in_force(platform, doom):
     as_of, before, served = next(platform.moments), platform.in_force(), platform.serves()
     platform.service.doom(doom)
     job = platform.ask("retrain", as_of)
@@ -163,9 +159,7 @@ def test_a_refit_that_is_cut_off_leaves_the_old_maps_in_force(
 @pytest.mark.parametrize(
     ("path", "step"), [("pccem/train", "publish_model"), ("retrain", "publish_version")]
 )
-def test_what_was_published_and_not_told_is_done_again(
-    platform: Platform, path: str, step: str
-) -> None:
+def test_what_was_published_and_not_told_is_done_again(platform, path, step):
     as_of, before = next(platform.moments), platform.in_force()
     platform.service.doom(around("caller", "after", step))
     job = platform.ask(path, as_of)

@@ -5,7 +5,6 @@ import pytest
 from app.cli.serving.store import external_store
 from app.settings import Settings
 from tests.api.test_store_dangers import url_of
-from tests.command_line.conftest import Refused
 from tests.reserved_ports import reserved_port
 from tests.storage.odd_servers import server
 
@@ -19,9 +18,7 @@ from tests.storage.odd_servers import server
         (("--maxmemory-policy", "volatile-ttl"), "set maxmemory-policy to noeviction"),
     ],
 )
-def test_what_is_unsafe_is_refused(
-    refused: Refused, command: str, option: tuple[str, str], reason: str
-) -> None:
+def test_what_is_unsafe_is_refused(refused, command, option, reason):
     with server(*option) as (client, _):
         port = () if command == "worker" else ("--port", reserved_port())
         said = refused(command, "--redis-url", url_of(client), *port)
@@ -30,7 +27,7 @@ def test_what_is_unsafe_is_refused(
     assert reason in said
 
 
-def test_a_store_that_is_away_or_volatile_is_no_reason_not_to_start() -> None:
+def test_a_store_that_is_away_or_volatile_is_no_reason_not_to_start():
     with server("--appendonly", "no") as (client, _):
         url = url_of(client)
         assert external_store(Settings(redis_url=url)) == url

@@ -15,7 +15,7 @@ import pytest
 
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import Standing, find_redis_binary, socket_url, standing
-from tests.command_line.conftest import SECONDS, Refused, Sirocco, Started
+from tests.command_line.conftest import SECONDS, Started
 from tests.loopback import LOOPBACK
 from tests.reserved_ports import reserved_port
 from tests.storage.slow_redis import fill, slow_redis
@@ -89,9 +89,7 @@ def calibrated(url: str) -> float:
 
 
 @pytest.mark.slow
-def test_what_was_learnt_survives_a_restart(
-    tmp_path: Path, started: Started, called: Sirocco
-) -> None:
+def test_what_was_learnt_survives_a_restart(tmp_path, started, called):
     process, url = up(started, tmp_path / "data")
     post_outcomes(url)
     retrained = called("retrain", "--url", url, "--target", "click", "--json")
@@ -109,7 +107,7 @@ def test_what_was_learnt_survives_a_restart(
 
 
 @pytest.mark.slow
-def test_a_child_that_dies_is_started_again(tmp_path: Path, started: Started) -> None:
+def test_a_child_that_dies_is_started_again(tmp_path, started):
     """Also in a folder that holds packages of the names of ours; and all are gone after Ctrl-C."""
     for name in ("app", "evaluation"):
         (tmp_path / name).mkdir()
@@ -142,7 +140,7 @@ def nothing_is_left_after(process: Popen[str], number: signal.Signals) -> str:
     return last_words
 
 
-def test_a_port_in_use_is_told(tmp_path: Path, refused: Refused) -> None:
+def test_a_port_in_use_is_told(tmp_path, refused):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
 
@@ -152,9 +150,7 @@ def test_a_port_in_use_is_told(tmp_path: Path, refused: Refused) -> None:
     assert not (tmp_path / "data").exists()
 
 
-def test_serve_and_worker_share_a_data_directory(
-    tmp_path: Path, started: Started, called: Sirocco
-) -> None:
+def test_serve_and_worker_share_a_data_directory(tmp_path, started, called):
     """Two terminals, no Redis to install: the second command joins the server of the first."""
     port = reserved_port()
     started("worker", "--data-dir", tmp_path / "data")
@@ -171,8 +167,8 @@ def test_serve_and_worker_share_a_data_directory(
 
 @pytest.mark.slow
 def test_calibration_goes_on_while_redis_is_killed_again_and_again(
-    tmp_path: Path, environment: dict[str, str], started: Started, called: Sirocco
-) -> None:
+    tmp_path, environment, started, called
+):
     """Also while it loads its file, twice in a row, and with the worker gone as well."""
     slow = slow_redis(tmp_path / "bin", find_redis_binary())
     environment["PATH"] = f"{slow.parent}:{environment['PATH']}"
@@ -196,7 +192,7 @@ def test_calibration_goes_on_while_redis_is_killed_again_and_again(
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_at_the_start_is_started_again(tmp_path: Path, started: Started) -> None:
+def test_whoever_is_killed_at_the_start_is_started_again(tmp_path, started):
     """And all are gone when their parent is killed."""
     port = reserved_port()
     process = started("up", "--json", "--port", port, "--data-dir", tmp_path / "data")

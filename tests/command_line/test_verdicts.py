@@ -38,14 +38,14 @@ def significance(**pairs: tuple[Difference, Difference]) -> Significance:
         (NOTHING, NOTHING, "sir and raw cannot be compared on this log: there is too little of it"),
     ],
 )
-def test_a_pair(log_loss: Difference, gc_3: Difference, said: str) -> None:
+def test_a_pair(log_loss, gc_3, said):
     """The log loss decides; GC-3 is mentioned where it is beyond chance the other way."""
     assert backtest_conclusion(significance(sir_raw=(log_loss, gc_3)), "raw", "sir").startswith(
         said
     )
 
 
-def test_the_others_stand_in_groups() -> None:
+def test_the_others_stand_in_groups():
     found = significance(
         sir_raw=(BETTER, BETTER),
         beta_sir=(BETTER, BETTER),
@@ -59,7 +59,7 @@ def test_the_others_stand_in_groups() -> None:
     )
 
 
-def test_names_are_listed() -> None:
+def test_names_are_listed():
     assert [listed(names) for names in (["a"], ["a", "b"], ["a", "b", "c"])] == [
         "a",
         "a and b",
@@ -76,9 +76,7 @@ def test_names_are_listed() -> None:
         (3, "campaign-hours", 3.0, ["There are fewer than 10", "Only 3 campaign-hours"]),
     ],
 )
-def test_how_far_intervals_can_be_trusted(
-    blocks: int, unit: str, effective: float, said: list[str]
-) -> None:
+def test_how_far_intervals_can_be_trusted(blocks, unit, effective, said):
     found = block_warnings(blocks, unit, effective)
 
     assert len(found) == len(said)
@@ -95,15 +93,13 @@ def test_how_far_intervals_can_be_trusted(
         (Difference(nan, nan, nan, nan, nan), "-", "- to -"),
     ],
 )
-def test_decimals_are_worth_what_the_interval_is(
-    difference: Difference, value: str, interval: str
-) -> None:
+def test_decimals_are_worth_what_the_interval_is(difference, value, interval):
     """Two digits of its half count, and nothing is minus zero."""
     assert value_text(difference) == value
     assert interval_text(difference) == interval
 
 
-def test_a_column_shares_its_decimals() -> None:
+def test_a_column_shares_its_decimals():
     assert (decimals_for(BETTER), value_text(BETTER, 5)) == (3, "-0.02000")
     assert interval_text(BETTER, 1) == "0.0 to 0.0"
 
@@ -129,6 +125,6 @@ def compared(log_loss: Difference, blocks: int = 40) -> Any:
         (Difference(3.0, -0.1, 6.0, 1.0, 0.1), "It is close: a few more campaign-days may tell."),
     ],
 )
-def test_what_it_would_take_to_see_a_difference(difference: Difference, said: str) -> None:
+def test_what_it_would_take_to_see_a_difference(difference, said):
     """(2.8 standard errors / difference)^2 times as many, to two digits."""
     assert said in compare_conclusion(compared(difference))

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ DOCUMENT = compose()
 SERVICES = DOCUMENT["services"]
 
 
-def test_it_follows_the_specification() -> None:
+def test_it_follows_the_specification():
     spec = pytest.importorskip("compose_spec", reason=f"compose-spec is {MISSING}")
     parsed = spec.PyCompose.from_json(json.dumps(DOCUMENT)).to_spec()
     assert set(parsed.services) == {"redis", "api", "worker", "prometheus", "grafana"}
@@ -23,7 +22,7 @@ def test_it_follows_the_specification() -> None:
     SERVICES["api"]["volumes"].pop()
 
 
-def test_each_service_is_hardened_bounded_and_watched() -> None:
+def test_each_service_is_hardened_bounded_and_watched():
     for name, service in SERVICES.items():
         assert service["read_only"], name
         assert service["cap_drop"] == ["ALL"], name
@@ -35,7 +34,7 @@ def test_each_service_is_hardened_bounded_and_watched() -> None:
         assert not {"privileged", "network_mode", "pid", "cap_add"} & service.keys(), name
 
 
-def test_what_is_published_is_for_this_machine() -> None:
+def test_what_is_published_is_for_this_machine():
     published = [port for service in SERVICES.values() for port in service.get("ports", [])]
 
     assert len(published) == 3
@@ -45,7 +44,7 @@ def test_what_is_published_is_for_this_machine() -> None:
     assert inside == {"redis", "api", "worker"}
 
 
-def test_secrets_are_files_and_every_file_that_is_named_is_declared() -> None:
+def test_secrets_are_files_and_every_file_that_is_named_is_declared():
     for name, service in SERVICES.items():
         given = service.get("environment", {})
         secret = {value for variable, value in given.items() if variable.endswith("_FILE")}
@@ -55,7 +54,7 @@ def test_secrets_are_files_and_every_file_that_is_named_is_declared() -> None:
         assert set(service.get("secrets", [])) <= DOCUMENT["secrets"].keys(), name
 
 
-def test_the_secrets_are_made_once_and_agree(tmp_path: Path) -> None:
+def test_the_secrets_are_made_once_and_agree(tmp_path):
     command = [DEPLOY / "secrets.sh", tmp_path, "redis.example"]
     subprocess.run(command, check=True)
     made = {path.name: path.read_text() for path in tmp_path.iterdir()}

@@ -39,7 +39,7 @@ def environment(service: dict[str, Any]) -> list[tuple[str, str]]:
     return [pair for pair in service.get("environment", {}).items() if pair[0][:3] == "SIR"]
 
 
-def test_each_setting_that_is_no_default_is_on_the_page() -> None:
+def test_each_setting_that_is_no_default_is_on_the_page():
     """And each row of the page is what some file says."""
     defaults = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]*)`? \|", "\n".join(rows()), re.MULTILINE))
     said = {
@@ -55,7 +55,7 @@ def test_each_setting_that_is_no_default_is_on_the_page() -> None:
     assert {each for each in found if each[0] not in FILES} == said
 
 
-def test_what_is_commented_out_is_the_default() -> None:
+def test_what_is_commented_out_is_the_default():
     lines = [row.split(" | ") for row in rows()]
     defaults = {f"#{cells[0].strip('| `')}={cells[1].strip('`')}" for cells in lines}
     given = (DEPLOY / "systemd/sirocco.env").read_text().splitlines()
@@ -65,7 +65,7 @@ def test_what_is_commented_out_is_the_default() -> None:
     assert set(shown) <= defaults
 
 
-def test_all_speak_of_one_port_one_version_one_user_and_one_redis() -> None:
+def test_all_speak_of_one_port_one_version_one_user_and_one_redis():
     services, values = compose()["services"], yaml.safe_load((CHART / "values.yaml").read_text())
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
@@ -86,7 +86,7 @@ def test_all_speak_of_one_port_one_version_one_user_and_one_redis() -> None:
     assert values["redis"]["maxmemory"] in services["redis"]["command"]
 
 
-def test_each_has_time_for_the_drain() -> None:
+def test_each_has_time_for_the_drain():
     """docs/operations.md: the drain and 30 seconds; and a drain of two periods of readiness."""
     api = compose()["services"]["api"]
     drain = int(api["environment"]["SIROCCO_DRAIN_SECONDS"])

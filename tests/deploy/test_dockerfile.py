@@ -13,7 +13,7 @@ TEXT = (ROOT / "Dockerfile").read_text()
 STEPS = instructions(TEXT)
 
 
-def test_hadolint_finds_nothing() -> None:
+def test_hadolint_finds_nothing():
     hadolint = [tool("hadolint"), "-"]
     assert subprocess.run(hadolint, input=TEXT.encode(), check=False).returncode == 0
 
@@ -22,7 +22,7 @@ def test_hadolint_finds_nothing() -> None:
         assert found.returncode == 1, found.stdout
 
 
-def test_it_runs_as_nobody_from_what_the_lock_names() -> None:
+def test_it_runs_as_nobody_from_what_the_lock_names():
     last = max(place for place, step in enumerate(STEPS) if step.name == "FROM")
     final = dict(STEPS[last:])
     installs = [rest for name, rest in STEPS if name == "RUN" and "pip " in rest]
@@ -37,7 +37,7 @@ def test_it_runs_as_nobody_from_what_the_lock_names() -> None:
     assert {rest.split()[0] for name, rest in STEPS if name == "FROM"} == {"${BASE}"}
 
 
-def test_the_lock_of_the_image_is_a_part_of_the_whole_lock() -> None:
+def test_the_lock_of_the_image_is_a_part_of_the_whole_lock():
     pinned = re.compile(r"^\S+==\S+|sha256:\w+", re.MULTILINE)
     whole = set(pinned.findall((ROOT / "requirements.lock").read_text()))
     runtime = (ROOT / "requirements-runtime.lock").read_text()
@@ -47,7 +47,7 @@ def test_the_lock_of_the_image_is_a_part_of_the_whole_lock() -> None:
     assert "lightgbm==" in runtime
 
 
-def test_the_build_is_given_the_product_alone() -> None:
+def test_the_build_is_given_the_product_alone():
     given = {path.parts[0] for path in context()}
 
     assert {"app", "calibrators", "evaluation", "pccem", "pyproject.toml", "deploy"} <= given
@@ -55,7 +55,7 @@ def test_the_build_is_given_the_product_alone() -> None:
     assert not [path for path in context() if "__pycache__" in path.parts]
 
 
-def test_the_bill_of_materials_has_what_is_installed() -> None:
+def test_the_bill_of_materials_has_what_is_installed():
     printed = subprocess.check_output([sys.executable, ROOT / "deploy/sbom.py"], text=True)
     found = {each["purl"] for each in json.loads(printed)["components"]}
 

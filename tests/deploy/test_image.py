@@ -15,9 +15,7 @@ if sys.platform != "linux" or os.geteuid() != 0:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_what_the_dockerfile_makes_serves_and_drains(
-    redis_binary: Path,
-) -> None:
+def test_what_the_dockerfile_makes_serves_and_drains(redis_binary):
     parts = Path(sys.prefix) / "image"
     if not parts.exists():
         pytest.skip("no parts of the image: python deploy/replay_image.py --fetch .venv/image")

@@ -29,7 +29,7 @@ def one(made: list[dict[str, Any]], kind: str, name: str) -> dict[str, Any]:
     return found
 
 
-def test_helm_finds_no_fault() -> None:
+def test_helm_finds_no_fault():
     found = helm.lint(str(CHART))
 
     assert found["errors"] == []
@@ -37,7 +37,7 @@ def test_helm_finds_no_fault() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, OWN_SERVERS], ids=["plain", "all", "own"])
-def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
+def test_kubernetes_knows_every_field(values):
     made = objects(**values)
     for each in made:
         if each["kind"] != "ServiceMonitor":
@@ -51,7 +51,7 @@ def test_kubernetes_knows_every_field(values: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING, OWN_SERVERS], ids=["plain", "all", "own"])
-def test_every_container_is_restricted(values: dict[str, Any]) -> None:
+def test_every_container_is_restricted(values):
     for pod in pods(objects(**values)).values():
         check_restricted(pod)
         kinds = {"name", "configMap", "emptyDir", "persistentVolumeClaim", "secret"}
@@ -61,7 +61,7 @@ def test_every_container_is_restricted(values: dict[str, Any]) -> None:
             assert not container["image"].endswith(":latest")
 
 
-def test_secrets_come_as_files_that_each_pod_needs() -> None:
+def test_secrets_come_as_files_that_each_pod_needs():
     made = objects(**EVERYTHING)
     wanted = {
         "api": {"redis.url", "admin.key"},
@@ -76,14 +76,14 @@ def test_secrets_come_as_files_that_each_pod_needs() -> None:
     assert not [each for each in made if each["kind"] == "Secret"]
 
 
-def test_certificates_are_files_of_the_secret_that_api_and_worker_get() -> None:
+def test_certificates_are_files_of_the_secret_that_api_and_worker_get():
     for name, pod in pods(objects(**OWN_SERVERS)).items():
         (secret,) = (volume["secret"] for volume in pod["volumes"] if "secret" in volume)
         files = {item["key"]: item["path"] for item in secret["items"]}
         assert files["redis-ca.pem"] == "redis-ca.pem", name
 
 
-def test_policies_let_in_and_out_what_is_needed() -> None:
+def test_policies_let_in_and_out_what_is_needed():
     plain, own = objects(), objects(**OWN_SERVERS)
     redis = one(plain, "NetworkPolicy", "sirocco-redis")["spec"]
     who = [peer["podSelector"]["matchLabels"] for peer in redis["ingress"][0]["from"]]
@@ -96,7 +96,7 @@ def test_policies_let_in_and_out_what_is_needed() -> None:
     assert not [each for each in own if each["metadata"]["name"] == "sirocco-redis"]
 
 
-def test_settings_and_scale_reach_the_pods() -> None:
+def test_settings_and_scale_reach_the_pods():
     made = objects(**EVERYTHING)
     given = {
         each["name"]: each.get("value") for each in pods(made)["worker"]["containers"][0]["env"]
@@ -121,6 +121,6 @@ def test_settings_and_scale_reach_the_pods() -> None:
         ({"replicas": 3}, "replicas"),
     ],
 )
-def test_wrong_values_are_refused_by_name(values: dict[str, Any], field: str) -> None:
+def test_wrong_values_are_refused_by_name(values, field):
     with pytest.raises(helm.HelmError, match=field):
         objects(**values)

@@ -31,7 +31,7 @@ def said(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def test_systemd_takes_them(units: list[Path]) -> None:
+def test_systemd_takes_them(units):
     verify = ("verify", "--recursive-errors=no", "--man=no")
     found = said(*verify, *units)
     assert (found.returncode, found.stderr) == (0, "")
@@ -40,7 +40,7 @@ def test_systemd_takes_them(units: list[Path]) -> None:
     assert "often" in said(*verify, units[0]).stderr
 
 
-def test_they_open_little(units: list[Path]) -> None:
+def test_they_open_little(units):
     """By systemd's own score: 10 is a service without any option, 1.5 has what a server needs."""
     for path in units:
         found = said("security", "--offline=true", "--no-pager", path).stdout
@@ -48,7 +48,7 @@ def test_they_open_little(units: list[Path]) -> None:
         assert level <= MOST_EXPOSED, found
 
 
-def test_secrets_are_credentials_and_data_are_kept() -> None:
+def test_secrets_are_credentials_and_data_are_kept():
     for name in NAMES:
         options = unit(name)
         loaded = {

@@ -7,12 +7,9 @@ import struct
 import subprocess
 from typing import Any
 
-import pytest
-
 from app.columns import layout
 from app.columns.campaigns import CampaignIds
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import RunningService
 from tests.columns.bodies import ONE_CAMPAIGN, scores_body
 from tests.docs.pages import code_blocks, table_below, text_of
 
@@ -28,9 +25,7 @@ def run_example(url: str) -> dict[str, Any]:
     return names
 
 
-def test_the_example_prints_what_it_shows(
-    service: RunningService, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_prints_what_it_shows(service, capsys):
     """Beside a fresh service."""
     assert SHOWN_URL in EXAMPLE
 
@@ -39,7 +34,7 @@ def test_the_example_prints_what_it_shows(
     assert capsys.readouterr().out == code_blocks(PAGE, "text")[0]
 
 
-def test_the_example_gets_the_probabilities_of_json(service: RunningService) -> None:
+def test_the_example_gets_the_probabilities_of_json(service):
     """By names and by ids, once there are maps."""
     maps = {name: CalibrationMap.proportional(0.5) for name in ("hats", "shoes")}
     service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(0.25))})
@@ -57,7 +52,7 @@ def test_the_example_gets_the_probabilities_of_json(service: RunningService) -> 
     assert names["calibrate"](by_id) == (200, expected)
 
 
-def test_the_list_that_is_shown_has_the_dictionary_that_is_shown() -> None:
+def test_the_list_that_is_shown_has_the_dictionary_that_is_shown():
     """Whoever makes the digest again can check it with this."""
     shown = json.loads(code_blocks(PAGE, "json")[0])
     maps = {name: CalibrationMap.identity() for name in shown["campaigns"]}
@@ -65,7 +60,7 @@ def test_the_list_that_is_shown_has_the_dictionary_that_is_shown() -> None:
     assert f"{CampaignIds.of(Atlas.build(maps)).dictionary:016x}" == shown["dictionary"]
 
 
-def test_the_shell_sends_the_body_that_it_means() -> None:
+def test_the_shell_sends_the_body_that_it_means():
     """One score of one campaign."""
     command = code_blocks(PAGE, "sh")[0].partition("|")[0]
 
@@ -75,7 +70,7 @@ def test_the_shell_sends_the_body_that_it_means() -> None:
     assert sent == scores_body([0.5], campaigns=["shoes"], flags=ONE_CAMPAIGN)
 
 
-def test_the_header_is_the_one_in_the_table() -> None:
+def test_the_header_is_the_one_in_the_table():
     """Where each field begins, and how wide it is."""
     rows = table_below(PAGE, "| byte | what | meaning |")
 
@@ -90,7 +85,7 @@ def test_the_header_is_the_one_in_the_table() -> None:
     assert written == layout.LAYOUT.format
 
 
-def test_the_flags_are_those_in_the_table() -> None:
+def test_the_flags_are_those_in_the_table():
     rows = table_below(PAGE, "| flag | name | kinds | meaning |")
 
     names = ("FLOAT32", "INTERNED", "ONE_CAMPAIGN", "EVENT_IDS", "LEVELS", "UNITS")

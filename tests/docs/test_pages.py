@@ -26,7 +26,7 @@ def _anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_lead_somewhere():
     """A relative link names a file that exists and a heading that stands in it."""
     for page in PAGES:
         for found in _LINK.finditer(without_code(page.read_text(encoding="utf-8"))):
@@ -42,7 +42,7 @@ def _leads(page: Path, target: str) -> bool:
     return other.exists() and (not anchor or anchor in _anchors(other))
 
 
-def test_no_machine_and_no_registry() -> None:
+def test_no_machine_and_no_registry():
     """Pages are for strangers: no path of the machine they were written on, no package host."""
     owned = (ROOT, Path.home(), Path(tempfile.gettempdir()))
     for page in PAGES:
@@ -53,14 +53,14 @@ def test_no_machine_and_no_registry() -> None:
         assert not any(f"{own}/" in text for own in owned), page
 
 
-def test_a_page_begins_with_what_it_is_for() -> None:
+def test_a_page_begins_with_what_it_is_for():
     """A title, then a paragraph: no picture, list, table or heading."""
     begun = re.compile(r"# .+\n\n(?:[^#|!*>\n-].*\n)*[^#|!*>\n-].*\.\n\n")
 
     assert [page for page in PAGES if not begun.match(page.read_text(encoding="utf-8"))] == []
 
 
-def test_lines_are_short() -> None:
+def test_lines_are_short():
     """Prose breaks at 100 characters; tables, code and pages written by a command need not."""
     long = [
         (page, line)
@@ -72,7 +72,7 @@ def test_lines_are_short() -> None:
     assert long == []
 
 
-def test_commands_exist() -> None:
+def test_commands_exist():
     """Every `sirocco ...` in code is a command with these options, every benchmark a module."""
     commands = typer.main.get_command(application).commands  # type: ignore[attr-defined]
     options = {
@@ -98,19 +98,19 @@ def test_commands_exist() -> None:
             assert path.with_suffix(".py").exists() or path.is_dir(), (page, module)
 
 
-def test_pictures_drawn_by_hand_are_well_formed() -> None:
+def test_pictures_drawn_by_hand_are_well_formed():
     """An SVG with a slip in it shows nothing at all."""
     for picture in (ROOT / "docs/images").glob("*.svg"):
         assert ElementTree.parse(picture).getroot().get("viewBox")
 
 
-def test_pictures_are_small() -> None:
+def test_pictures_are_small():
     """No picture weighs more than a page's patience."""
     for picture in (ROOT / "docs/images").glob("*.png"):
         assert picture.stat().st_size < 150_000, picture
 
 
-def test_decisions_have_all_four_parts() -> None:
+def test_decisions_have_all_four_parts():
     """A record without its alternatives is an announcement."""
     for record in (ROOT / "docs/decisions").glob("*.md"):
         parts = re.findall(r"^## (\w+)", record.read_text(encoding="utf-8"), re.MULTILINE)

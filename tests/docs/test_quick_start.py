@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"(\d+\.\d+)")
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_every_block_prints_what_it_shows(tmp_path: Path) -> None:
+def test_every_block_prints_what_it_shows(tmp_path):
     """Digits may differ by a hundredth of the value: processors round in their own ways."""
     if shutil.which("curl") is None:
         pytest.skip("no curl on PATH; install curl")
@@ -56,7 +56,7 @@ def _alike(printed: str, shown: str) -> bool:
     )
 
 
-def test_other_output_is_noticed() -> None:
+def test_other_output_is_noticed():
     """Another digest or last digit is not; a word or another number is."""
     shown = '{"p":[0.0100],"version":"000001-4f5680e7"}'
 

@@ -25,7 +25,7 @@ def application() -> FastAPI:
     return create_app(Settings(), "unix:///nowhere").framework
 
 
-def test_every_setting_is_in_the_table() -> None:
+def test_every_setting_is_in_the_table():
     """A failure shows the row to paste into docs/configuration.md."""
     header = "| variable | default | allowed | meaning |"
     lines = text_of("docs/configuration.md").splitlines()
@@ -34,14 +34,14 @@ def test_every_setting_is_in_the_table() -> None:
     assert lines[start : lines.index("", start)] == rows()
 
 
-def test_every_setting_has_its_symptom() -> None:
+def test_every_setting_has_its_symptom():
     """docs/tuning.md names all that there are, and no other."""
     named = set(re.findall(r"SIROCCO_[A-Z_]+", text_of("docs/tuning.md")))
 
     assert named == {variable_of(name) for name in Settings.model_fields}
 
 
-def test_every_endpoint_is_in_the_table(application: FastAPI) -> None:
+def test_every_endpoint_is_in_the_table(application):
     """The table, and the routes of the application, by method and path."""
     table = table_below(text_of("docs/http.md"), "| endpoint | what it does | answers |")
     documented = {cells[0].strip("`") for cells in table}
@@ -55,7 +55,7 @@ def test_every_endpoint_is_in_the_table(application: FastAPI) -> None:
     assert documented == declared | {"GET /", "GET /docs", "GET /openapi.json"}
 
 
-def test_every_problem_type_is_in_the_table() -> None:
+def test_every_problem_type_is_in_the_table():
     """The slugs of the table, and those that the API's code raises."""
     table = table_below(text_of("docs/http.md"), "| type | status | when |")
 
@@ -74,7 +74,7 @@ def _slugs(source: str) -> Iterator[str]:
                 yield slug.value
 
 
-def test_every_metric_is_in_the_table(application: FastAPI) -> None:
+def test_every_metric_is_in_the_table(application):
     """Names and types of the table, and those that a scrape says."""
     table = table_below(text_of("docs/operations.md"), "| metric | type | labels | meaning |")
 
@@ -86,7 +86,7 @@ def test_every_metric_is_in_the_table(application: FastAPI) -> None:
     }
 
 
-def test_every_event_shown_is_an_event() -> None:
+def test_every_event_shown_is_an_event():
     """Whoever copies an example from docs/http.md sends a valid event."""
     shown = [block for block in code_blocks(text_of("docs/http.md"), "json") if '"type"' in block]
     events = [block for block in shown if "urn:sirocco:problem" not in block]
@@ -96,7 +96,7 @@ def test_every_event_shown_is_an_event() -> None:
     assert len(kinds) == len(events) == 5
 
 
-def test_every_event_of_the_delayed_page_is_an_event() -> None:
+def test_every_event_of_the_delayed_page_is_an_event():
     """Clicks, behaviours and conversions of docs/delayed-conversions.md can be sent as shown."""
     shown = code_blocks(text_of("docs/delayed-conversions.md"), "json")
 

@@ -12,7 +12,6 @@ from threading import Thread
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Browser
 
 from tests.docs.pages import ROOT
 
@@ -39,7 +38,7 @@ def _build(configuration: Path, folder: Path) -> subprocess.CompletedProcess[str
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 
 
-def test_every_page_is_on_the_site(site: Path) -> None:
+def test_every_page_is_on_the_site(site):
     """Those of docs/ and the ones beside it."""
     pages = (page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md"))
     # What a folder's README says is the folder's own page.
@@ -52,7 +51,7 @@ def test_every_page_is_on_the_site(site: Path) -> None:
     assert {page for page in expected if not (site / page).is_file()} == set()
 
 
-def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
     """So that the test above can fail: a missing page and a missing heading."""
     for name in ("clients", "docs", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"):
         (tmp_path / name).symlink_to(ROOT / name)
@@ -73,7 +72,7 @@ def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     assert "'#gone'" in refused.stderr
 
 
-def test_every_file_that_a_page_links_to_is_on_the_site(site: Path) -> None:
+def test_every_file_that_a_page_links_to_is_on_the_site(site):
     """mkdocs says nothing of a link to a file that `exclude_docs` leaves out."""
     local = re.compile(r"(?:href|src)=\"?(?![a-z]+:|//|#)([^\"#?\s>]+)")
     pages = [page for page in site.rglob("*.html") if page.name != "404.html"]
@@ -87,7 +86,7 @@ def test_every_file_that_a_page_links_to_is_on_the_site(site: Path) -> None:
     assert [(page, link) for page, link, path in linked if not path.exists()] == []
 
 
-def test_lists_tables_and_code_are_shown_as_such(site: Path) -> None:
+def test_lists_tables_and_code_are_shown_as_such(site):
     """GitHub reads them where two spaces nest them, or no blank line is before; mkdocs does not."""
     left = re.compile(r"\n\s*(?:[*-] |\d+\. |\||```)[^\n]{0,60}")
     for path in site.rglob("*.html"):
@@ -96,7 +95,7 @@ def test_lists_tables_and_code_are_shown_as_such(site: Path) -> None:
         assert found is None, (path.name, found[0])
 
 
-def test_nothing_that_a_page_loads_is_elsewhere(site: Path) -> None:
+def test_nothing_that_a_page_loads_is_elsewhere(site):
     """Scripts, styles, fonts and pictures; links to read on may lead anywhere."""
     files = [*site.rglob("*.html"), *site.rglob("*.css")]
     loaded = {
@@ -124,7 +123,7 @@ class _Quiet(SimpleHTTPRequestHandler):
         """Say nothing."""
 
 
-def test_a_browser_asks_no_other_host(served: str, browser: Browser) -> None:
+def test_a_browser_asks_no_other_host(served, browser):
     """Also while it searches."""
     page = browser.new_page()
     asked: list[str] = []

@@ -91,7 +91,7 @@ def is_kept(named: Named) -> bool:
     return any(named.name == name and str(named.path).startswith(f) for f, name in KEPT)
 
 
-def test_rules_find_what_they_name() -> None:
+def test_rules_find_what_they_name():
     """Whole words, however the name is written."""
     assert breaks("JudgedHours", "judged")
     assert breaks("_hang_ups", "hang_ups")
@@ -100,7 +100,7 @@ def test_rules_find_what_they_name() -> None:
     assert not breaks("contested", "contest")
 
 
-def test_names_are_of_the_glossary() -> None:
+def test_names_are_of_the_glossary():
     """A name says what the field says."""
     for_names = [rule for rule in rules() if "names" in rule.where]
     wrong = [
@@ -113,7 +113,7 @@ def test_names_are_of_the_glossary() -> None:
     assert wrong == [], "\n" + "\n".join(wrong)
 
 
-def test_pages_are_of_the_glossary() -> None:
+def test_pages_are_of_the_glossary():
     """Prose, without code: commands, options and what they print keep their words."""
     for_pages = [rule for rule in rules() if "pages" in rule.where]
     wrong = [
@@ -127,7 +127,7 @@ def test_pages_are_of_the_glossary() -> None:
     assert wrong == [], "\n" + "\n".join(wrong)
 
 
-def test_messages_are_of_the_glossary() -> None:
+def test_messages_are_of_the_glossary():
     """What commands, reports and errors say, and docstrings, which are the help of commands."""
     for_messages = [rule for rule in rules() if "messages" in rule.where]
     wrong = [
@@ -163,7 +163,7 @@ def _around(prose: str, word: str) -> list[str]:
     return [prose[max(0, begin - 30) : end + 20] for begin, end in found]
 
 
-def test_pages_name_files_that_are_there() -> None:
+def test_pages_name_files_that_are_there():
     """A path or a module in code leads to a file, or to a name in it."""
     wrong = [
         f"{page.relative_to(ROOT)}: {named}: no such file"
@@ -177,7 +177,7 @@ def test_pages_name_files_that_are_there() -> None:
     assert wrong == [], "\n" + "\n".join(wrong)
 
 
-def test_packages_name_files_that_are_there() -> None:
+def test_packages_name_files_that_are_there():
     """The docstring of a package says what is where."""
     wrong = [
         f"{package.relative_to(ROOT)}: {name}: no such file"

@@ -6,7 +6,6 @@ so.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,9 +31,7 @@ GROUPS = [
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("group", GROUPS)
-def test_nothing_recorded_has_changed(
-    group: str, tmp_path: Path, record_property: Callable[[str, object], None]
-) -> None:
+def test_nothing_recorded_has_changed(group, tmp_path, record_property):
     """Every item of the group, none missing and none new."""
     work = tmp_path / "work"
     work.mkdir()

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 import numpy as np
@@ -47,7 +46,7 @@ def marks(chart: Chart, colour: int) -> int:
 
 
 @each_chart
-def test_a_drawing_is_well_formed_and_named(chart: Callable[[], Chart]) -> None:
+def test_a_drawing_is_well_formed_and_named(chart):
     root = parsed(chart())
 
     assert root.tag == f"{SVG}svg"
@@ -57,7 +56,7 @@ def test_a_drawing_is_well_formed_and_named(chart: Callable[[], Chart]) -> None:
 
 
 @each_chart
-def test_a_drawing_has_no_ids_so_that_many_fit_in_a_page(chart: Callable[[], Chart]) -> None:
+def test_a_drawing_has_no_ids_so_that_many_fit_in_a_page(chart):
     svg = chart().svg
 
     assert " id=" not in svg
@@ -66,7 +65,7 @@ def test_a_drawing_has_no_ids_so_that_many_fit_in_a_page(chart: Callable[[], Cha
 
 
 @each_chart
-def test_a_drawing_has_values_inside_of_it(chart: Callable[[], Chart]) -> None:
+def test_a_drawing_has_values_inside_of_it(chart):
     """From the left and from the top, in percent, each with a name and numbers."""
     values = chart().values
 
@@ -79,7 +78,7 @@ def test_a_drawing_has_values_inside_of_it(chart: Callable[[], Chart]) -> None:
         assert ": " in value.text
 
 
-def test_values_stand_where_they_are_drawn() -> None:
+def test_values_stand_where_they_are_drawn():
     """Rows from the top, hours from the left, and every cell of the table in its text."""
     by_name = bars_chart(["a", "b"], {"AUC": [0.7, 0.5]}, "", "")
     over_time = ratios_over_time_chart([HOUR, HOUR + 1, HOUR + 3], {"raw": [1.0, 1.1, 0.9]})
@@ -97,7 +96,7 @@ def test_values_stand_where_they_are_drawn() -> None:
 
 
 @each_chart
-def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart: Callable[[], Chart]) -> None:
+def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart):
     """Or it would be dark on dark at night."""
     styles = " ".join(found.get("style", "") for found in parsed(chart()).iter())
 
@@ -108,12 +107,12 @@ def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart: Callable[[], Char
 
 
 @each_chart
-def test_the_same_numbers_give_the_same_bytes(chart: Callable[[], Chart]) -> None:
+def test_the_same_numbers_give_the_same_bytes(chart):
     assert chart() == chart()
 
 
 @each_chart
-def test_a_chart_has_its_numbers_in_a_table_of_even_rows(chart: Callable[[], Chart]) -> None:
+def test_a_chart_has_its_numbers_in_a_table_of_even_rows(chart):
     table = chart().table
 
     assert table is not None
@@ -122,11 +121,11 @@ def test_a_chart_has_its_numbers_in_a_table_of_even_rows(chart: Callable[[], Cha
 
 
 @each_chart
-def test_a_chart_says_how_to_read_it(chart: Callable[[], Chart]) -> None:
+def test_a_chart_says_how_to_read_it(chart):
     assert chart().caption.strip()
 
 
-def test_names_are_text_and_not_formulas() -> None:
+def test_names_are_text_and_not_formulas():
     """Dollars, underscores and markup are what they are; a line break is none."""
     chart = ratios_by_name_chart(BAD_NAMES, {"raw": np.ones(len(BAD_NAMES))}, "c")
 
@@ -136,14 +135,14 @@ def test_names_are_text_and_not_formulas() -> None:
     assert cells(chart)[0][0] == SCRIPT
 
 
-def test_a_character_that_no_document_may_hold_is_replaced() -> None:
+def test_a_character_that_no_document_may_hold_is_replaced():
     chart = bars_chart(["a\x00b", "c\ud800"], {"\x01": [1, 2]}, "t\x02", "c", unit="\x03 long unit")
 
     assert "a\N{REPLACEMENT CHARACTER}b" in texts(chart)
     assert parsed(chart).get("aria-label") == "t\N{REPLACEMENT CHARACTER}"
 
 
-def test_reliability_numbers_stand_in_the_table() -> None:
+def test_reliability_numbers_stand_in_the_table():
     diagram = reliability_diagram([0.1, 0.3], [0.2, 0.25], 2, sample_weight=[100, 100])
 
     assert cells(reliability_chart({"raw": diagram})) == [
@@ -152,7 +151,7 @@ def test_reliability_numbers_stand_in_the_table() -> None:
     ]
 
 
-def test_a_group_without_positives_has_a_mark_at_the_edge() -> None:
+def test_a_group_without_positives_has_a_mark_at_the_edge():
     """A logarithmic axis has no place for zero, but it was measured."""
     diagram = reliability_diagram([0.1, 0.1, 0.5, 0.6], [0, 0, 1, 0], 2)
     chart = reliability_chart({"sir": diagram})
@@ -161,7 +160,7 @@ def test_a_group_without_positives_has_a_mark_at_the_edge() -> None:
     assert "hollow triangle" in chart.caption
 
 
-def test_many_series_have_no_whiskers() -> None:
+def test_many_series_have_no_whiskers():
     few, many = reliability("raw", "sir"), reliability(*"abcd")
 
     assert "whisker" in few.caption
@@ -170,7 +169,7 @@ def test_many_series_have_no_whiskers() -> None:
     assert "whisker" not in quantiles(*"abcd").caption
 
 
-def test_quantile_errors_stand_in_the_table() -> None:
+def test_quantile_errors_stand_in_the_table():
     found = score_quantiles([0.1, 0.1, 0.5, 0.5], [0, 1, 1, 0], 2)
     rows = cells(quantile_chart({"sir": found}))
 
@@ -178,14 +177,14 @@ def test_quantile_errors_stand_in_the_table() -> None:
     assert rows[1][:5] == ["sir, 2", "2", "50 %", "50 %", "0 %"]
 
 
-def test_hours_are_utc_and_in_order() -> None:
+def test_hours_are_utc_and_in_order():
     chart = ratios_over_time_chart([HOUR + 1, HOUR], {"raw": [2.0, 1.0]})
 
     assert cells(chart) == [["2026-03-29 16:00", "1.000"], ["2026-03-29 17:00", "2.000"]]
     assert "2026-03-29 16:00 to 2026-03-29 17:00 UTC" in texts(chart)
 
 
-def test_bands_stand_in_the_table_beside_their_line() -> None:
+def test_bands_stand_in_the_table_beside_their_line():
     chart = ratios_over_time_chart([HOUR], {"raw": [1.5], "sir": [1]}, {"raw": [1]}, {"raw": [2]})
     assert chart.table is not None
 
@@ -194,7 +193,7 @@ def test_bands_stand_in_the_table_beside_their_line() -> None:
     assert "band" in chart.caption
 
 
-def test_a_line_does_not_cross_a_missing_hour() -> None:
+def test_a_line_does_not_cross_a_missing_hour():
     """Seven hours in a row are one line; without the middle one they are two."""
     whole = ratios_over_time_chart(range(7), {"raw": np.ones(7)})
     broken = ratios_over_time_chart([0, 1, 2, 4, 5, 6], {"raw": np.ones(6)})
@@ -212,21 +211,21 @@ def _longest_line(chart: Chart) -> str:
     return max(lines, key=len)
 
 
-def test_a_point_alone_has_a_mark() -> None:
+def test_a_point_alone_has_a_mark():
     """No line would show it."""
     alone = lines_chart(range(200), {"sir": np.where(np.arange(200) == 101, 1, nan)}, *"tcxy")
 
     assert marks(alone, 2) == 1
 
 
-def test_undefined_ratios_are_shown_as_such() -> None:
+def test_undefined_ratios_are_shown_as_such():
     chart = ratios_by_name_chart(["a", "b", "c"], {"raw": [nan, inf, 0.5]}, "c")
 
     assert cells(chart) == [["a", "-"], ["b", "∞"], ["c", "0.500"]]
     assert marks(chart, 1) == 2
 
 
-def test_more_names_than_there_is_room_for_are_in_the_table_only() -> None:
+def test_more_names_than_there_is_room_for_are_in_the_table_only():
     names = [f"name {place}" for place in range(100)]
     for chart in (
         ratios_by_name_chart(names, {"raw": np.ones(100)}, "c"),
@@ -239,7 +238,7 @@ def test_more_names_than_there_is_room_for_are_in_the_table_only() -> None:
         assert "first 60 of 100" in chart.caption
 
 
-def test_values_that_differ_visibly_are_bars_from_zero() -> None:
+def test_values_that_differ_visibly_are_bars_from_zero():
     chart = bars_chart(["a", "b"], {"GC-3": [0.7, 0.06]}, "t", "c")
 
     assert "0.0" in texts(chart)
@@ -247,29 +246,29 @@ def test_values_that_differ_visibly_are_bars_from_zero() -> None:
     assert "axis" not in chart.caption
 
 
-def test_values_that_are_alike_are_marks_and_the_caption_says_that_zero_is_far() -> None:
+def test_values_that_are_alike_are_marks_and_the_caption_says_that_zero_is_far():
     chart = bars_chart(["a", "b"], {"log loss": [0.2412, 0.25]}, "t", "c")
 
     assert {"0.2412", "0.2500"} <= set(texts(chart))
     assert "does not begin at zero" in chart.caption
 
 
-def test_values_that_span_decades_are_marks_on_a_logarithmic_axis() -> None:
+def test_values_that_span_decades_are_marks_on_a_logarithmic_axis():
     assert "logarithmic" in bars_chart(["a", "b"], {"x": [1e-4, 1e3]}, "t", "c").caption
 
 
-def test_losses_and_gains_are_bars_to_both_sides() -> None:
+def test_losses_and_gains_are_bars_to_both_sides():
     chart = bars_chart(["a", "b"], {"lift": [-2, 3.5]}, "t", "c", "%")
 
     assert {"-2.0", "3.5", "-2 %", "0 %", "2 %"} <= set(texts(chart))
 
 
-def test_one_series_needs_no_key() -> None:
+def test_one_series_needs_no_key():
     assert bars_chart(["a"], {"x": [1]}, "t", "c").keys == []
     assert len(bars_chart(["a"], {"x": [1], "y": [2]}, "t", "c").keys) == 2
 
 
-def test_a_difference_is_filled_when_its_interval_leaves_zero_out() -> None:
+def test_a_difference_is_filled_when_its_interval_leaves_zero_out():
     chart = differences_chart(["a", "b"], [2, 0.5], [1, -1], [3, 2], "t", "c", "%")
 
     assert marks(chart, 2) == 1
@@ -277,27 +276,27 @@ def test_a_difference_is_filled_when_its_interval_leaves_zero_out() -> None:
     assert cells(chart)[1] == ["b", "0.5 %", "-1 %", "2 %"]
 
 
-def test_a_difference_has_no_more_decimals_than_its_interval_tells() -> None:
+def test_a_difference_has_no_more_decimals_than_its_interval_tells():
     chart = differences_chart(["a", "b"], [-0.16789, 1e-9], [-0.56275, 0], [-0.00024, 2e-9], *"tc")
 
     assert "-0.168  (-0.563 to 0.000)" in texts(chart)
     assert "+1e-9  (0 to 2e-9)" in texts(chart)
 
 
-def test_an_undefined_difference_is_said() -> None:
+def test_an_undefined_difference_is_said():
     chart = differences_chart(["a", "b"], [nan, 1], [nan, 0], [nan, 2], "t", "c")
 
     assert "undefined" in texts(chart)
 
 
-def test_a_sweep_over_decades_has_a_logarithmic_axis() -> None:
+def test_a_sweep_over_decades_has_a_logarithmic_axis():
     chart = lines_chart([10, 100, 1000], {"sir": [1, 2, 3]}, "t", "c", "bins", "GC-3")
 
     assert {"10", "30", "100", "300", "1,000", "bins", "GC-3"} <= set(texts(chart))
     assert cells(chart)[2] == ["1,000", "3"]
 
 
-def test_positions_have_no_labels_between_them() -> None:
+def test_positions_have_no_labels_between_them():
     chart = lines_chart([1, 2, 3], {"sir": [1.5, 1.2, 1.1]}, *"tcxy")
 
     assert {"1", "2", "3"} <= set(texts(chart))
@@ -305,7 +304,7 @@ def test_positions_have_no_labels_between_them() -> None:
     assert "2.5" not in texts(chart)
 
 
-def test_the_scores_as_they_came_look_the_same_in_every_chart() -> None:
+def test_the_scores_as_they_came_look_the_same_in_every_chart():
     """And so do the first series beside them."""
     assert dict(reliability("raw", "sir", "truth").keys) == {"raw": 0, "sir": 1, "truth": 7}
     assert dict(quantiles("truth", "beta").keys) == {"truth": 7, "beta": 1}
@@ -328,7 +327,7 @@ EMPTY = (
 
 
 @pytest.mark.parametrize("chart", EMPTY)
-def test_nothing_to_draw_is_said(chart: Callable[[], Chart]) -> None:
+def test_nothing_to_draw_is_said(chart):
     assert texts(chart()) == ["no value to draw"]
     assert "triangle" not in chart().caption
 
@@ -347,7 +346,7 @@ ODD = st.lists(
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(values=ODD)
-def test_any_numbers_are_drawn(values: list[float]) -> None:
+def test_any_numbers_are_drawn(values):
     """Zeros, infinities and gaps, one point or none: no error and no warning."""
     names, places = [str(place) for place in range(len(values))], range(len(values))
     with warnings.catch_warnings():
@@ -373,7 +372,7 @@ def test_any_numbers_are_drawn(values: list[float]) -> None:
         max_size=20,
     )
 )
-def test_any_predictions_are_drawn(pairs: list[tuple[float, int]]) -> None:
+def test_any_predictions_are_drawn(pairs):
     p, y = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -381,7 +380,7 @@ def test_any_predictions_are_drawn(pairs: list[tuple[float, int]]) -> None:
         parsed(quantile_chart({"raw": score_quantiles(p, y, 4)}))
 
 
-def test_two_hundred_hours_and_many_series_stay_small() -> None:
+def test_two_hundred_hours_and_many_series_stay_small():
     ratios = {name: np.linspace(0.5, 2, 200) for name in ("raw", "sir", "isotonic", "truth")}
 
     assert len(ratios_over_time_chart(HOUR + np.arange(200), ratios).svg) < 60_000

@@ -52,7 +52,7 @@ each_scheme = pytest.mark.parametrize("name", ["light", "dark"])
 
 
 @each_scheme
-def test_words_stand_out_from_every_ground(name: str) -> None:
+def test_words_stand_out_from_every_ground(name):
     colours = scheme(name)
     pairs = [*product(("ink", "muted", "link"), ("paper", "card", "stripe"))]
     pairs += [("good", "card"), ("bad", "card"), ("ink", "warn-paper")]
@@ -62,7 +62,7 @@ def test_words_stand_out_from_every_ground(name: str) -> None:
 
 
 @each_scheme
-def test_series_stand_out_from_their_card(name: str) -> None:
+def test_series_stand_out_from_their_card(name):
     colours = scheme(name)
 
     for place in range(1, COLOURS + 1):
@@ -71,14 +71,14 @@ def test_series_stand_out_from_their_card(name: str) -> None:
 
 @each_scheme
 @pytest.mark.parametrize("eyes", EYES)
-def test_series_are_told_apart(name: str, eyes: str) -> None:
+def test_series_are_told_apart(name, eyes):
     colours = [seen(scheme(name)[f"series-{place}"], eyes) for place in range(1, COLOURS + 1)]
     apart = [float(np.linalg.norm(one - other)) for one, other in combinations(colours, 2)]
 
     assert min(apart) >= LEAST_APART
 
 
-def test_series_differ_without_any_colour_too() -> None:
+def test_series_differ_without_any_colour_too():
     styles = [series_style(place) for place in range(COLOURS)]
 
     assert len({style.marker for style in styles}) == COLOURS
@@ -86,17 +86,17 @@ def test_series_differ_without_any_colour_too() -> None:
     assert len({style.dashes for style in styles}) == COLOURS
 
 
-def test_more_series_than_colours_still_differ() -> None:
+def test_more_series_than_colours_still_differ():
     numbers = style_numbers(["raw", "truth", *(f"name {place}" for place in range(18))])
     styles = {series_style(number) for number in numbers.values()}
 
     assert len(styles) == len(numbers) == 20
 
 
-def test_a_known_name_twice_is_not_one_series() -> None:
+def test_a_known_name_twice_is_not_one_series():
     assert style_numbers(["raw", "none"]) == {"raw": 0, "none": 1}
 
 
-def test_every_colour_of_a_drawing_is_in_the_style_sheet() -> None:
+def test_every_colour_of_a_drawing_is_in_the_style_sheet():
     for variable in VARIABLES.values():
         assert f"{variable[4:-1]}:" in STYLE

@@ -53,7 +53,7 @@ def charts(page: Page) -> list[str]:
     return [part.title for each in page.sections for part in each.parts if isinstance(part, Chart)]
 
 
-def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
+def test_a_page_has_charts_by_score_by_hour_and_by_value():
     page = evaluate_page(log())
 
     titles = [section.title for section in page.sections]
@@ -68,7 +68,7 @@ def test_a_page_has_charts_by_score_by_hour_and_by_value() -> None:
     assert page.warnings == ["Something to know."]
 
 
-def test_cs_auc_stands_beside_auc_where_there_are_bids() -> None:
+def test_cs_auc_stands_beside_auc_where_there_are_bids():
     for bids in (True, False):
         page = evaluate_page(log(bids=bids))
         ranking = next(
@@ -83,13 +83,13 @@ def test_cs_auc_stands_beside_auc_where_there_are_bids() -> None:
         assert any("ROPR" in part.columns for part in page.sections[2].parts[2:]) == bids  # type: ignore[union-attr]
 
 
-def test_one_campaign_and_one_hour_need_no_section() -> None:
+def test_one_campaign_and_one_hour_need_no_section():
     page = evaluate_page(log(campaigns=1, hours=1))
 
     assert [section.title for section in page.sections] == ["By score", "By device", "All metrics"]
 
 
-def test_a_long_table_is_cut_and_says_so() -> None:
+def test_a_long_table_is_cut_and_says_so():
     page = evaluate_page(log(campaigns=250))
 
     table = page.sections[2].parts[-1]
@@ -97,7 +97,7 @@ def test_a_long_table_is_cut_and_says_so() -> None:
     assert table.note == "And 50 more; --json has all."  # type: ignore[union-attr]
 
 
-def test_promises_that_come_true_are_said_to() -> None:
+def test_promises_that_come_true_are_said_to():
     right = log()
 
     said = conclusions(right)
@@ -108,7 +108,7 @@ def test_promises_that_come_true_are_said_to() -> None:
     assert evaluate_page(right).tiles[0].good
 
 
-def test_promises_that_do_not_come_true_are_said_not_to() -> None:
+def test_promises_that_do_not_come_true_are_said_not_to():
     wrong = log(bias=2.5)
 
     said = conclusions(wrong)
@@ -120,9 +120,7 @@ def test_promises_that_do_not_come_true_are_said_not_to() -> None:
 
 
 @pytest.mark.parametrize(("slices", "rows", "rate"), [(500, 5, 0.02), (1_000, 100, 0.005)])
-def test_many_small_slices_of_right_scores_are_said_to_be_right(
-    slices: int, rows: int, rate: float
-) -> None:
+def test_many_small_slices_of_right_scores_are_said_to_be_right(slices, rows, rate):
     """All but once in ten logs: one in twenty for their number, and for the worst of them."""
     rng, said = np.random.default_rng(0), 0
     zeros = [np.zeros(slices)] * 6
@@ -137,13 +135,13 @@ def test_many_small_slices_of_right_scores_are_said_to_be_right(
     assert said <= 10
 
 
-def test_one_of_a_thing_is_not_said_to_be_several() -> None:
+def test_one_of_a_thing_is_not_said_to_be_several():
     told = summary(SimpleNamespace(overall={"n": 1, "positives": 1}, campaigns=[0], hours=None))  # type: ignore[arg-type]
 
     assert told == "1 impression, 1 positive (100 %), 1 campaign"
 
 
-def test_a_log_without_positives_is_said_to_have_none() -> None:
+def test_a_log_without_positives_is_said_to_have_none():
     none = log(rate=1e-9)
 
     assert conclusions(none)[0].startswith("No positive came, and ")
@@ -163,11 +161,11 @@ def test_a_log_without_positives_is_said_to_have_none() -> None:
         (12_345.6, "12,346 times too many"),
     ],
 )
-def test_a_ratio_in_words(ratio: float, words: str) -> None:
+def test_a_ratio_in_words(ratio, words):
     assert off_by(ratio) == words
 
 
-def test_scores_worse_than_the_mean_rate_are_said_to_be() -> None:
+def test_scores_worse_than_the_mean_rate_are_said_to_be():
     """All campaigns are promised four times too much."""
     assert any("Giving every row the mean rate would cost less" in s for s in conclusions(log(
         bias=6.0, campaigns=1)))  # fmt: skip

@@ -43,7 +43,7 @@ def desktop(browser: Browser, report: Path) -> Iterator[Page]:
         yield found.page
 
 
-def test_it_needs_nothing_but_the_file(seen: Seen, report: Path) -> None:
+def test_it_needs_nothing_but_the_file(seen, report):
     """One request, of the file itself, and the browser complains of nothing."""
     assert [url for url in seen.requests if not url.startswith("data:")] == [
         report.absolute().as_uri()
@@ -51,7 +51,7 @@ def test_it_needs_nothing_but_the_file(seen: Seen, report: Path) -> None:
     assert seen.problems == []
 
 
-def test_it_is_not_wider_than_its_window(seen: Seen) -> None:
+def test_it_is_not_wider_than_its_window(seen):
     """Folded and unfolded: wide tables scroll inside their own boxes."""
     folded = seen.overflow()
     seen.open_all()
@@ -60,7 +60,7 @@ def test_it_is_not_wider_than_its_window(seen: Seen) -> None:
     assert seen.overflow() <= 0
 
 
-def test_all_text_stands_out(seen: Seen) -> None:
+def test_all_text_stands_out(seen):
     """The contrast of every text, in and outside drawings."""
     seen.open_all()
     texts = seen.texts()
@@ -69,15 +69,15 @@ def test_all_text_stands_out(seen: Seen) -> None:
     assert [found for found in texts if found["contrast"] < LEAST_CONTRAST] == []
 
 
-def test_all_text_is_large_enough_to_read(seen: Seen) -> None:
+def test_all_text_is_large_enough_to_read(seen):
     assert [found for found in seen.texts() if found["size"] < LEAST_SIZE] == []
 
 
-def test_no_text_of_a_drawing_is_cut_off(seen: Seen) -> None:
+def test_no_text_of_a_drawing_is_cut_off(seen):
     assert seen.cut_off() == []
 
 
-def test_headings_go_down_one_step_at_a_time(seen: Seen) -> None:
+def test_headings_go_down_one_step_at_a_time(seen):
     levels = seen.levels()
 
     assert levels[0] == 1
@@ -85,11 +85,11 @@ def test_headings_go_down_one_step_at_a_time(seen: Seen) -> None:
     assert all(below - above <= 1 for above, below in pairwise(levels))
 
 
-def test_ids_are_there_once(seen: Seen) -> None:
+def test_ids_are_there_once(seen):
     assert [name for name, count in Counter(seen.ids()).items() if count > 1] == []
 
 
-def test_names_from_a_log_are_text_only(seen: Seen) -> None:
+def test_names_from_a_log_are_text_only(seen):
     """No script, image or handler comes out of a name, in HTML or SVG."""
     page = seen.page
 
@@ -100,7 +100,7 @@ def test_names_from_a_log_are_text_only(seen: Seen) -> None:
     assert page.locator("svg text", has_text="<script>alert").count() > 0
 
 
-def test_a_script_would_not_run_even_if_it_were_there(browser: Browser, tmp_path: Path) -> None:
+def test_a_script_would_not_run_even_if_it_were_there(browser, tmp_path):
     """The policy of the page forbids scripts and every request."""
     path = tmp_path / "report.html"
     write_page(sample_page(), path)
@@ -112,7 +112,7 @@ def test_a_script_would_not_run_even_if_it_were_there(browser: Browser, tmp_path
         assert sum("Content Security Policy" in problem for problem in seen.problems) >= 2
 
 
-def test_the_numbers_unfold_by_keyboard(browser: Browser, report: Path) -> None:
+def test_the_numbers_unfold_by_keyboard(browser, report):
     with looked_at(browser, report) as seen:
         first = seen.page.locator("summary").first
         first.focus()
@@ -130,7 +130,7 @@ def plot_of(page: Page, title: str) -> Locator:
 SHOWN = "found => found.filter((span) => +getComputedStyle(span).opacity).map((s) => s.innerText)"
 
 
-def test_values_are_shown_where_a_drawing_is_pointed_at(browser: Browser, report: Path) -> None:
+def test_values_are_shown_where_a_drawing_is_pointed_at(browser, report):
     """And nothing else is: the page has no script."""
     with looked_at(browser, report) as seen:
         plot = plot_of(seen.page, "Bars")
@@ -143,7 +143,7 @@ def test_values_are_shown_where_a_drawing_is_pointed_at(browser: Browser, report
         assert plot.locator("span").nth(3).is_visible()
 
 
-def test_a_value_hides_nothing_of_the_caption(browser: Browser, report: Path) -> None:
+def test_a_value_hides_nothing_of_the_caption(browser, report):
     """Where it takes two lines, as in a window of a desktop."""
     with looked_at(browser, report) as seen:
         figure = seen.page.locator("figure", has=plot_of(seen.page, "Predicted and observed")).first
@@ -156,9 +156,7 @@ def test_a_value_hides_nothing_of_the_caption(browser: Browser, report: Path) ->
         assert lowest <= caption["y"]
 
 
-def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(
-    browser: Browser, report: Path
-) -> None:
+def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(browser, report):
     with looked_at(browser, report) as seen:
         plot = plot_of(seen.page, "Bars")
         texts = plot.locator("span").all_inner_texts()
@@ -173,7 +171,7 @@ def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(
         assert plot.locator("input:focus").count() == 0
 
 
-def test_values_are_reached_by_touch(browser: Browser, report: Path) -> None:
+def test_values_are_reached_by_touch(browser, report):
     with browser.new_context(has_touch=True, viewport={"width": PHONE, "height": 900}) as context:
         page = context.new_page()
         page.goto(report.as_uri())
@@ -185,7 +183,7 @@ def test_values_are_reached_by_touch(browser: Browser, report: Path) -> None:
         ]
 
 
-def test_the_focus_is_visible(browser: Browser, report: Path) -> None:
+def test_the_focus_is_visible(browser, report):
     with looked_at(browser, report) as seen:
         seen.page.keyboard.press("Tab")
 
@@ -194,7 +192,7 @@ def test_the_focus_is_visible(browser: Browser, report: Path) -> None:
         )
 
 
-def test_it_has_landmarks_and_a_language(browser: Browser, report: Path) -> None:
+def test_it_has_landmarks_and_a_language(browser, report):
     with looked_at(browser, report) as seen:
         page = seen.page
 
@@ -203,7 +201,7 @@ def test_it_has_landmarks_and_a_language(browser: Browser, report: Path) -> None
             assert page.get_by_role(landmark).count() == 1, landmark
 
 
-def test_each_drawing_is_named(browser: Browser, report: Path) -> None:
+def test_each_drawing_is_named(browser, report):
     with looked_at(browser, report) as seen:
         drawings = seen.page.locator(".drawing svg")
         names = [drawing.get_attribute("aria-label") for drawing in drawings.all()]
@@ -213,7 +211,7 @@ def test_each_drawing_is_named(browser: Browser, report: Path) -> None:
         assert seen.page.get_by_role("img").count() == len(names)
 
 
-def test_charts_stand_side_by_side_only_where_there_is_room(browser: Browser, report: Path) -> None:
+def test_charts_stand_side_by_side_only_where_there_is_room(browser, report):
     assert _columns(browser, report, DESKTOP) == 2
     assert _columns(browser, report, PHONE) == 1
 
@@ -227,7 +225,7 @@ def _columns(browser: Browser, report: Path, width: int) -> int:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_printed_on_white(browser: Browser, report: Path, scheme: str) -> None:
+def test_it_is_printed_on_white(browser, report, scheme):
     """Paper is white, whatever the screen is."""
     with looked_at(browser, report, scheme=scheme) as seen:
         seen.page.emulate_media(media="print")

@@ -28,23 +28,23 @@ from app.results.formatting import cells, clean, shortened, shown
         (-math.inf, "-∞"),
     ],
 )
-def test_a_number_is_short(value: float, said: str) -> None:
+def test_a_number_is_short(value, said):
     assert number(value) == said
 
 
 @given(st.floats(1e-11, 1e11))
-def test_a_number_keeps_four_digits(value: float) -> None:
+def test_a_number_keeps_four_digits(value):
     assert float(number(value).replace(",", "")) == pytest.approx(value, rel=5e-4, abs=0.5)
 
 
-def test_numbers_of_a_column_have_as_many_decimals() -> None:
+def test_numbers_of_a_column_have_as_many_decimals():
     assert alike([0.5, 0.25, 2]) == ["0.50", "0.25", "2.00"]
     assert alike([0.5, math.nan, math.inf]) == ["0.5", "-", "∞"]
     assert alike([1e-9, 1.0]) == ["1e-9", "1"]
     assert percents([0.1, 0.125]) == ["10.0 %", "12.5 %"]
 
 
-def test_a_share_is_in_percent() -> None:
+def test_a_share_is_in_percent():
     assert (percent(0.1234), percent(math.nan)) == ("12.3 %", "-")
     assert [shown(value, ".3f") for value in (0.5, math.inf, -math.inf)] == ["0.500", "∞", "-∞"]
 
@@ -61,21 +61,21 @@ def test_a_share_is_in_percent() -> None:
         ("", ""),
     ],
 )
-def test_a_long_name_is_shortened_by_its_width(name: str, said: str) -> None:
+def test_a_long_name_is_shortened_by_its_width(name, said):
     assert shortened(name, 10) == said
 
 
 @given(st.text(), st.integers(2, 30))
-def test_a_shortened_name_is_never_wider(name: str, most: int) -> None:
+def test_a_shortened_name_is_never_wider(name, most):
     assert cells(shortened(name, most)) <= most
 
 
 @given(st.text(st.characters(codec=None, max_codepoint=sys.maxunicode)))
-def test_a_clean_text_has_nothing_that_a_document_may_not_hold(text: str) -> None:
+def test_a_clean_text_has_nothing_that_a_document_may_not_hold(text):
     clean(text).encode("utf-8")
 
     assert not set(clean(text)) & {"\x00", "\x08", "\x1b", "\x7f", "\u202e", "\ufffe"}
 
 
-def test_a_clean_text_is_left_alone() -> None:
+def test_a_clean_text_is_left_alone():
     assert clean("Ωmega ёлка\n👩\u200d🚀") == "Ωmega ёлка\n👩\u200d🚀"

@@ -49,12 +49,12 @@ def written(folder: Path, page: Page) -> str:
 
 
 @pytest.mark.slow
-def test_a_page_is_the_same_bytes_each_time(tmp_path: Path) -> None:
+def test_a_page_is_the_same_bytes_each_time(tmp_path):
     assert written(tmp_path, drawn_page()) == written(tmp_path, drawn_page())
 
 
 @pytest.mark.slow
-def test_a_page_names_nothing_outside_itself(tmp_path: Path) -> None:
+def test_a_page_names_nothing_outside_itself(tmp_path):
     tags = Tags(written(tmp_path, sample_page())).found
     references = {found.get(name) or "#" for _, found in tags for name in ("href", "src")}
 
@@ -62,14 +62,14 @@ def test_a_page_names_nothing_outside_itself(tmp_path: Path) -> None:
     assert not {tag for tag, _ in tags} & {"script", "iframe", "object", "embed", "img", "form"}
 
 
-def test_the_policy_forbids_everything_but_its_own_style(tmp_path: Path) -> None:
+def test_the_policy_forbids_everything_but_its_own_style(tmp_path):
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', written(tmp_path, PLAIN))
 
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
 
 
-def test_all_that_is_said_is_there(tmp_path: Path) -> None:
+def test_all_that_is_said_is_there(tmp_path):
     page = Page(
         "Title", "Subtitle", "Verdict.",
         [Tile("PCOC", "1.48", "1 is right", good=False), Tile("AUC", "0.7", good=True)],
@@ -86,14 +86,14 @@ def test_all_that_is_said_is_there(tmp_path: Path) -> None:
         assert said in document
 
 
-def test_a_bare_page_has_no_empty_boxes(tmp_path: Path) -> None:
+def test_a_bare_page_has_no_empty_boxes(tmp_path):
     document = written(tmp_path, PLAIN)
 
     for part in ("warnings", "tiles", "contents", "parts"):
         assert f'class="{part}"' not in document
 
 
-def test_a_long_table_is_folded_and_a_short_one_is_not(tmp_path: Path) -> None:
+def test_a_long_table_is_folded_and_a_short_one_is_not(tmp_path):
     def details(rows: int) -> int:
         table = Table(["name"], [["x"]] * rows, "Table")
         page = replace(PLAIN, sections=[Section("Section", parts=[table])])
@@ -102,7 +102,7 @@ def test_a_long_table_is_folded_and_a_short_one_is_not(tmp_path: Path) -> None:
     assert (details(3), details(40)) == (0, 1)
 
 
-def test_a_page_stays_small_whatever_a_log_holds(tmp_path: Path) -> None:
+def test_a_page_stays_small_whatever_a_log_holds(tmp_path):
     """Rows beyond a thousand are counted, not written."""
     table = Table(["name", "n"], [[f"name {row}", "1"] for row in range(9_000)], "Table")
     document = written(tmp_path, replace(PLAIN, sections=[Section("Section", parts=[table])]))
@@ -114,20 +114,20 @@ def test_a_page_stays_small_whatever_a_log_holds(tmp_path: Path) -> None:
     assert len(document) < 200_000
 
 
-def test_markup_of_a_log_is_escaped_everywhere(tmp_path: Path) -> None:
+def test_markup_of_a_log_is_escaped_everywhere(tmp_path):
     document = written(tmp_path, sample_page())
 
     assert SCRIPT not in document
     assert not any("onmouseover" in found for _, found in Tags(document).found)
 
 
-def test_characters_that_no_document_may_hold_are_replaced(tmp_path: Path) -> None:
+def test_characters_that_no_document_may_hold_are_replaced(tmp_path):
     document = written(tmp_path, replace(PLAIN, title="a\x00b\ud800c\u202ed"))
 
     assert "<h1>a\ufffdb\ufffdc\ufffdd</h1>" in document
 
 
-def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_the_file_is_replaced_whole(tmp_path):
     """And nothing else stays in the folder."""
     (tmp_path / "report.html").write_text("old", encoding="utf-8")
 
@@ -135,9 +135,7 @@ def test_the_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -153,7 +151,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(
 
 
 @pytest.mark.parametrize("name", ["report.png", "report", "no-folder/report.html", "folder.html"])
-def test_a_bad_name_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+def test_a_bad_name_is_refused_before_any_work(tmp_path, name):
     (tmp_path / "folder.html").mkdir()
 
     with pytest.raises(CommandError) as error:
@@ -162,18 +160,18 @@ def test_a_bad_name_is_refused_before_any_work(tmp_path: Path, name: str) -> Non
     assert name in str(error.value)
 
 
-def test_a_good_name_is_accepted(tmp_path: Path) -> None:
+def test_a_good_name_is_accepted(tmp_path):
     check_report(tmp_path / "report.HTML")
 
 
-def test_what_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_installed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "find_spec", lambda name: None if name == "jinja2" else object())
 
     with pytest.raises(CommandError, match=r"jinja2.*sirocco\[pictures\]"):
         check_report(tmp_path / "report.html")
 
 
-def test_the_footer_says_how_and_when() -> None:
+def test_the_footer_says_how_and_when():
     at = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 
     assert how_made("sirocco evaluate log.csv", at) == (
@@ -196,7 +194,7 @@ def test_the_footer_says_how_and_when() -> None:
         ("-", True),
     ],
 )
-def test_columns_of_numbers_are_aligned_on_the_right(cell: str, numeric: bool) -> None:
+def test_columns_of_numbers_are_aligned_on_the_right(cell, numeric):
     assert numeric_columns(Table(["x"], [[cell], [cell]])) == [numeric]
     assert numeric_columns(Table(["x"], [[cell], ["-"]])) == [numeric or not cell]
 
@@ -216,6 +214,6 @@ def test_columns_of_numbers_are_aligned_on_the_right(cell: str, numeric: bool) -
         ([LOW, TABLE, LOW, LOW], ["alone", "wide", "", ""]),
     ],
 )
-def test_charts_are_paired(parts: list[Chart | Table], classes: list[str]) -> None:
+def test_charts_are_paired(parts, classes):
     """No half of a wide screen stays empty beside a chart."""
     assert layout(parts) == classes

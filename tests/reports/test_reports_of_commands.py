@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from playwright.sync_api import Browser
 
 from app.cli.main import main
 from evaluation import Platform
@@ -75,7 +74,7 @@ def report(folder: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
-def test_it_is_whole_and_readable(browser: Browser, report: Path) -> None:
+def test_it_is_whole_and_readable(browser, report):
     """One file without problems, as wide as its window, nothing cut off, faint or too small."""
     for width, scheme in WINDOWS:
         with looked_at(browser, report, width=width, scheme=scheme) as seen:
@@ -96,9 +95,9 @@ def check(seen: Seen, report: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_is_small(report: Path) -> None:
+def test_it_is_small(report):
     assert report.stat().st_size < LARGEST
 
 
-def test_it_says_how_it_was_made(report: Path) -> None:
+def test_it_says_how_it_was_made(report):
     assert f"--report {report.name}" in report.read_text(encoding="utf-8")

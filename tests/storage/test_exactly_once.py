@@ -59,7 +59,7 @@ steps = st.lists(
 @given(st.lists(events, max_size=40), steps, st.integers(1, 12))
 def test_any_split_retry_fold_death_and_race_gives_the_same_bytes(
     append, redis_url, log, steps, size
-) -> None:
+):
     history = History(append, redis_url, iter(log), size)
     for step in steps:
         history.perform(step)

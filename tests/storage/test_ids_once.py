@@ -55,7 +55,7 @@ def runner() -> Iterator[asyncio.Runner]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps)
-def test_every_event_is_accepted_once(runner, redis_url, steps) -> None:
+def test_every_event_is_accepted_once(runner, redis_url, steps):
     with patch("app.storage.ids.UNFILTERED", 1):
         history = History(runner, redis_url)
         for step in steps:

@@ -91,7 +91,7 @@ def test_a_joined_batch_is_that_of_all_events(requests):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(turns)
-def test_turns_store_what_their_requests_would_alone(redis_url, redis_client, turns) -> None:
+def test_turns_store_what_their_requests_would_alone(redis_url, redis_client, turns):
     store = BinsStore(redis_client, TTL_SECONDS)
     redis_client.flushall()
     for requests in turns:

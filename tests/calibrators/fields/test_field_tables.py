@@ -50,7 +50,7 @@ def test_rows_are_those_of_the_events():
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_any_order_and_split_of_merges_gives_the_same_bounded_tables() -> None:
+def test_any_order_and_split_of_merges_gives_the_same_bounded_tables():
     whole = all_of(tables(range(300)))
     parts = [tables(range(start, 300, 7)) for start in range(7)]
     left = FieldTables.empty(("device", "place"), PAIRS)
@@ -66,7 +66,7 @@ def test_any_order_and_split_of_merges_gives_the_same_bounded_tables() -> None:
 
 
 @pytest.mark.usefixtures("few_rows")
-def test_nothing_is_lost_in_the_rest() -> None:
+def test_nothing_is_lost_in_the_rest():
     bounded = all_of(tables(range(300)))
 
     assert len({totals(table) for table in bounded.values()}) == 1

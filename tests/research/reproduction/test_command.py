@@ -131,7 +131,7 @@ def test_every_quick_run_is_json(called):
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_a_difference_is_exit_code_1(called) -> None:
+def test_a_difference_is_exit_code_1(called):
     run = called("reproduce", "wrong", "csauc")
 
     assert run.returncode == 1
@@ -141,7 +141,7 @@ def test_a_difference_is_exit_code_1(called) -> None:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_what_is_infinite_or_undefined_is_null(called) -> None:
+def test_what_is_infinite_or_undefined_is_null(called):
     run = called("reproduce", "wrong", "--json")
 
     assert run.returncode == 1
@@ -151,7 +151,7 @@ def test_what_is_infinite_or_undefined_is_null(called) -> None:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_all_runs_everything_and_writes_the_page(tmp_path, called) -> None:
+def test_all_runs_everything_and_writes_the_page(tmp_path, called):
     run = called("reproduce", "--all", "--quick", "--seed", 2, "--write", "reproduction.md")
 
     assert run.returncode == 1
@@ -191,7 +191,7 @@ def _anchor(title: str) -> str:
 
 
 @pytest.mark.usefixtures("with_wrong")
-def test_a_page_without_errata_says_so(tmp_path, called) -> None:
+def test_a_page_without_errata_says_so(tmp_path, called):
     called("reproduce", "wrong", "--write", "page.md")
 
     assert "* none among these experiments" in (tmp_path / "page.md").read_text(encoding="utf-8")
