@@ -341,23 +341,13 @@ MOVES_KEPT: Final = 24
 """So many accepted moves are what "ever before" means: a day of hourly refits."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRules:
-    """From where on a refit waits; docs/guard.md says how the numbers were chosen.
+_MOST_LOST, _FEWEST_CAMPAIGNS = 0.5, 4
+"""Share of the campaigns with maps of their own that may lose theirs at once, of their number or of
+their traffic; of fewer campaigns it says nothing. docs/guard.md says how all these were chosen."""
 
-    lost : largest share of the campaigns with maps of their own that may lose theirs at once, of
-        their number or of their traffic.
-    campaigns : with fewer campaigns than that their share says nothing.
-    least_move : mean move in log-odds that is never too far.
-    times : how many times the largest move kept a move may be.
-    moves : with fewer moves kept than that none is too far.
-    """
-
-    lost: float = 0.5
-    campaigns: int = 4
-    least_move: float = log(2.0)
-    times: float = 5.0
-    moves: int = 3
+_LEAST_MOVE, _MOST_TIMES, _FEWEST_MOVES = log(2.0), 5.0, 3
+"""Mean move in log-odds that is never too far, and how many times the largest move kept a move may
+be; with fewer moves kept none is too far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,32 +367,31 @@ class RefitChange:
     moves: Sequence[float]
     traffic: Mapping[str, float]
 
-    def held_because(self, rules: ApprovalRules | None = None) -> str | None:
+    def held_because(self) -> str | None:
         """Why the maps wait for approval; None where they may go out. What follows on nothing,
         such as the first maps of all, always may."""
-        rules = rules or ApprovalRules()
         if not _has_maps(self.in_force):
             return None
         if not _has_maps(self.candidate):
             return NO_MAPS
-        if self._loses_most(rules):
+        if self._loses_most():
             return CAMPAIGNS_LOST
-        return MOVED_FAR if self._moves_far(rules) else None
+        return MOVED_FAR if self._moves_far() else None
 
-    def _loses_most(self, rules: ApprovalRules) -> bool:
+    def _loses_most(self) -> bool:
         """By number, so that one large campaign may end; and by traffic, so that many small ones
         may fall below what a map of their own needs."""
         served = self.in_force.campaigns
         lost = set(served).difference(self.candidate.campaigns)
-        if len(served) < rules.campaigns or len(lost) <= rules.lost * len(served):
+        if len(served) < _FEWEST_CAMPAIGNS or len(lost) <= _MOST_LOST * len(served):
             return False
         known = {name: n for name, n in self.traffic.items() if name in set(served)}
-        return _sum_of(known, lost) > rules.lost * _sum_of(known, known) or not known
+        return _sum_of(known, lost) > _MOST_LOST * _sum_of(known, known) or not known
 
-    def _moves_far(self, rules: ApprovalRules) -> bool:
-        if self.move is None or len(self.moves) < rules.moves:
+    def _moves_far(self) -> bool:
+        if self.move is None or len(self.moves) < _FEWEST_MOVES:
             return False
-        return self.move > max(rules.least_move, rules.times * max(self.moves))
+        return self.move > max(_LEAST_MOVE, _MOST_TIMES * max(self.moves))
 
     @property
     def accepted(self) -> list[float]:

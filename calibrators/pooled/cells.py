@@ -166,9 +166,19 @@ def log_odds(scores: Floats) -> Floats:
 @lru_cache
 def coarse_cells() -> Integers:
     """The coarse cell of each cell of the grid, ascending, (GRID.size,)."""
+    return coarse_at(middles())
+
+
+@lru_cache
+def middles() -> Floats:
+    """The log-odds of the middle of each cell of the grid."""
     lower, upper = GRID.edges(np.arange(GRID.size))
-    places: Integers = ((log_odds((lower + upper) / 2) + FARTHEST) / CELL_WIDTH).astype(np.int64)
-    return places
+    return log_odds((lower + upper) / 2)
+
+
+def coarse_at(values: Floats) -> Integers:
+    """The coarse cells of log-odds, of any shape."""
+    return np.asarray(((values + FARTHEST) / CELL_WIDTH).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,7 +252,7 @@ class Cells:
         of each cell, (r, m); counts and positives stay."""
         held, rows = self.hours.entries.unpacked(), self.hours.rows
         at = places[chosen[held.hours], held.places]
-        keys = rows[held.places] * CELLS + ((at + FARTHEST) / CELL_WIDTH).astype(np.int64)
+        keys = rows[held.places] * CELLS + coarse_at(at)
         scores = expit(at)
         sums = np.stack((held.counts, held.counts * scores, held.positives))
         fine = GRID.cells_of(scores)
@@ -256,8 +266,15 @@ class Cells:
 
     def score_sums(self) -> Floats:
         """Samples and the sum of their scores in each coarse cell, (2, CELLS)."""
-        places = ((self.log_odds + FARTHEST) / CELL_WIDTH).astype(np.int64)
+        places = coarse_at(self.log_odds)
         return np.stack([sum_at(places, each, CELLS) for each in (self.samples, self.predicted)])
+
+    @property
+    def centres(self) -> Floats:
+        """Mean log-odds of each campaign, (c,)."""
+        rows, size = self.hours.rows, len(self)
+        total = sum_at(rows, self.samples * self.log_odds, size)
+        return np.asarray(total / np.maximum(sum_at(rows, self.samples, size), 1e-300))
 
     @property
     def predicted(self) -> Floats:

@@ -205,21 +205,11 @@ _BLOCK = 512
 """Campaigns that are filtered at once: what is kept of them meanwhile are a few MB."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriftRules:
-    """How often things happen; nothing that depends on the traffic.
+_BETWEEN_JUMPS, _BETWEEN_ODD = 720.0, 720.0
+"""Hours of a campaign from one jump, which bounds the false alarms, or odd hour to the next."""
 
-    between_jumps, between_odd : hours, of one campaign, from one jump or odd hour to the next. The
-        first bounds the false alarms: see `hour_weights`.
-    fewest : positives; campaigns with fewer in all hours keep all of them.
-    """
-
-    between_jumps: float = 720.0
-    between_odd: float = 720.0
-    fewest: float = 4.0
-
-
-USUAL = DriftRules()
+_FEWEST = 4.0
+"""Positives; campaigns with fewer in all hours keep all of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +238,6 @@ def hour_weights(
     expected: Floats,
     observed: Floats,
     ages: Floats,
-    rules: DriftRules = USUAL,
     *,
     outage: NDArray[np.bool_] | None = None,
     bursts: NDArray[np.bool_] | None = None,
@@ -260,10 +249,10 @@ def hour_weights(
     those that these campaigns show if none are given. bursts: (c, h), those of bots, which say
     nothing, see `burst_hours`. But for these, no campaign depends on another.
 
-    A campaign without a jump is said to have jumped once in `between_jumps` hours at most, on
+    A campaign without a jump is said to have jumped once in `_BETWEEN_JUMPS` hours at most, on
     average, if its ratio drifts as `drift_rates` has it: under no change the sum over past hours
     of the likelihood ratios of a jump then, less the hours, is a martingale, and a jump is more
-    likely than not when it exceeds `between_jumps` (Pollak, Annals of Statistics 13, 1985).
+    likely than not when it exceeds `_BETWEEN_JUMPS` (Pollak, Annals of Statistics 13, 1985).
     """
     if outage is None:
         block = CampaignHours.of(expected, observed)
@@ -272,7 +261,7 @@ def hour_weights(
     if bursts is None:
         bursts = np.zeros(expected.shape, bool)
     columns = (expected[:, complete], observed[:, complete], outage[complete])
-    begun, odd = _of_complete(*columns, bursts[:, complete], rules)
+    begun, odd = _of_complete(*columns, bursts[:, complete])
     late = ((0, 0), (0, len(outage) - complete.stop))
     weights: Floats = np.pad(np.clip(begun - odd, 0.0, 1.0) * ~outage[complete], late)
     return HourWeights(
@@ -286,19 +275,15 @@ def hour_weights(
 
 
 def _of_complete(
-    expected: Floats,
-    observed: Floats,
-    out: NDArray[np.bool_],
-    bursts: NDArray[np.bool_],
-    rules: DriftRules,
+    expected: Floats, observed: Floats, out: NDArray[np.bool_], bursts: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """`_of_block` of all campaigns, in hours that are complete, `out` those of an outage."""
     e, y = _relative(np.where(out, 0.0, expected), np.where(out, 0.0, observed))
     begun, odd = np.ones(e.shape), np.zeros(e.shape)
-    rows = np.flatnonzero((y.sum(axis=1) >= rules.fewest) & likelihood_ratio_prefilter(e, y))
+    rows = np.flatnonzero((y.sum(axis=1) >= _FEWEST) & likelihood_ratio_prefilter(e, y))
     for first in range(0, len(rows), _BLOCK):
         some = rows[first : first + _BLOCK]
-        begun[some], odd[some] = _of_block(e[some], y[some], bursts[some], rules)
+        begun[some], odd[some] = _of_block(e[some], y[some], bursts[some])
     # What others show of a campaign it need not show itself.
     return begun, np.where(bursts, begun, odd)
 
@@ -312,12 +297,12 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
 
 
 def _of_block(
-    expected: Floats, observed: Floats, bursts: NDArray[np.bool_], rules: DriftRules
+    expected: Floats, observed: Floats, bursts: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
     outliers = outlier_hours(expected, observed) | bursts
     e, y = _relative(np.where(outliers, 0.0, expected), np.where(outliers, 0.0, observed))
     drift = drift_rates(e, y)
-    found = run_lengths(e, y, drift, 1 / rules.between_jumps, 1 / rules.between_odd)
+    found = run_lengths(e, y, drift, 1 / _BETWEEN_JUMPS, 1 / _BETWEEN_ODD)
     covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
     return covered, np.where(outliers, covered, found.odd_hours())

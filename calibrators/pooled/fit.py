@@ -9,7 +9,7 @@ border of the grid of scores; without one, nothing is changed.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from math import log
 from typing import NamedTuple, Self
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrators.bins.bins import GRID
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds
+from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds, middles
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (
     Eliminated,
@@ -83,13 +83,6 @@ class Steps(NamedTuple):
 
 NO_STEPS = Steps(np.empty(0, np.int64), np.empty(0))
 """Of a curve without steps."""
-
-
-@lru_cache
-def middles() -> Floats:
-    """The log-odds of the middle of each cell of the grid."""
-    lower, upper = GRID.edges(np.arange(GRID.size))
-    return log_odds((lower + upper) / 2)
 
 
 class CoarseSums(NamedTuple):

@@ -56,20 +56,12 @@ class LevelModel(NamedTuple):
     pseudo_count: float
 
 
-@dataclass(frozen=True, slots=True)
-class LevelRules:
-    """Bounds and scales of the levels: none depends on the traffic.
+_BOUND = log(3.0)
+"""Log ratio; neither the target's shift, nor a group's against the target's, nor a campaign's
+against its group's exceeds it, up or down."""
 
-    bound : log ratio; neither the target's shift, nor a group's against the target's, nor a
-        campaign's against its group's exceeds it, up or down.
-    half_lives : hours, of which the data choose one for the target and one for the groups.
-    """
-
-    bound: float = log(3.0)
-    half_lives: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
-
-
-USUAL = LevelRules()
+_HALF_LIVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
+"""Hours, of which the data choose one for the target and one for the groups."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,31 +185,31 @@ class Amounts(NamedTuple):
     expected: Floats
 
     @classmethod
-    def of(cls, block: CampaignHours, factors: Floats, bound: float) -> "Amounts":
+    def of(cls, block: CampaignHours, factors: Floats) -> "Amounts":
         """A block whose expected positives are multiplied by factors that broadcast to (c, h).
 
-        What an hour has above e ** bound of the expected, and three standard deviations of that,
+        What an hour has above e ** `_BOUND` of the expected, and three standard deviations of that,
         is cut off: no attack weighs more than a real shift.
         """
         expected = block.expected * factors
-        most = np.exp(bound) * expected
+        most = np.exp(_BOUND) * expected
         observed = np.minimum(block.observed, most + 3 * np.sqrt(most) + 3)
         return cls(observed * block.weights, expected * block.weights)
 
     @classmethod
-    def of_groups(cls, block: CampaignHours, groups: int, bound: float) -> "Amounts":
+    def of_groups(cls, block: CampaignHours, groups: int) -> "Amounts":
         """Of each group, (groups + 1, h); the last row of campaigns without one."""
         sums = np.zeros((2, groups + 1, block.expected.shape[1]))
-        for of_groups, amounts in zip(sums, cls.of(block, np.ones(1), bound), strict=True):
+        for of_groups, amounts in zip(sums, cls.of(block, np.ones(1)), strict=True):
             np.add.at(of_groups, block.groups, amounts)
         return cls(*sums)
 
-    def ratios(self, weights: Floats, pseudo_count: float, bound: float) -> Floats:
+    def ratios(self, weights: Floats, pseudo_count: float) -> Floats:
         """Of the sums over hours with these weights, (h,) or (h, t): (k + observed) /
-        (k + expected), between exp(-bound) and exp(bound)."""
-        return _ratios(self.observed @ weights, self.expected @ weights, pseudo_count, bound)
+        (k + expected), as `_ratios` has it."""
+        return _ratios(self.observed @ weights, self.expected @ weights, pseudo_count)
 
-    def gains(self, ages: Floats, half_life: float, bound: float) -> Floats:
+    def gains(self, ages: Floats, half_life: float) -> Floats:
         """The Poisson log likelihood of all hours that each pseudo-count gains, (k,), predicting
         each from those that were past when it began."""
         weights = _past_weights(ages, half_life)
@@ -225,7 +217,7 @@ class Amounts(NamedTuple):
         seen = (self.observed > 0) | (self.expected > 0)
         columns = (self.observed, self.expected, past_observed, past_expected)
         y, e, past_y, past_e = (column[seen] for column in columns)
-        ratios = (_ratios(past_y, past_e, count, bound) for count in PSEUDO_COUNTS.tolist())
+        ratios = (_ratios(past_y, past_e, count) for count in PSEUDO_COUNTS.tolist())
         return np.array([float(y @ np.log(r) - e @ (r - 1)) for r in ratios])
 
 
@@ -235,11 +227,11 @@ def _past_weights(ages: Floats, half_life: float) -> Floats:
     return np.where(since >= 0, np.exp2(-np.maximum(since, 0.0) / half_life), 0.0)
 
 
-def _ratios(observed: Floats, expected: Floats, pseudo_count: float, bound: float) -> Floats:
+def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
     if not np.isfinite(pseudo_count):
         return np.ones_like(observed)
     found = (pseudo_count + observed) / (pseudo_count + expected)
-    return np.clip(found, np.exp(-bound), np.exp(bound))
+    return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND))
 
 
 class LevelPath(NamedTuple):
@@ -259,26 +251,24 @@ class LevelPath(NamedTuple):
     variances: Floats
 
     @classmethod
-    def of(
-        cls, amounts: Amounts, ages: Floats, rules: LevelRules, waves: Sequence[int]
-    ) -> "LevelPath":
+    def of(cls, amounts: Amounts, ages: Floats, waves: Sequence[int]) -> "LevelPath":
         """Of the half-life and pseudo-count that would have predicted these rows best, once their
         daily cycles, of so many waves, are taken out of them."""
         cycles = np.exp(_cycles(amounts, ages, waves))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
-        gains = [level.gains(ages, half_life, rules.bound) for half_life in rules.half_lives]
+        gains = [level.gains(ages, half_life) for half_life in _HALF_LIVES]
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))
-        half_life, count = rules.half_lives[row], float(PSEUDO_COUNTS[column])
+        half_life, count = _HALF_LIVES[row], float(PSEUDO_COUNTS[column])
         between = np.abs(ages[:, None] - ages[None, :])
         then, before, now = (
-            level.ratios(weights, count, rules.bound)
+            level.ratios(weights, count)
             for weights in (
                 np.exp2(-between / half_life),
                 _past_weights(ages, half_life),
                 np.exp2(-ages / half_life),
             )
         )
-        most = np.exp(rules.bound)
+        most = np.exp(_BOUND)
         served = np.clip(now * cycles[:, -1], 1 / most, most)
         each = cycles[:, :-1]
         found = cls(LevelModel(half_life, count), then * each, before * each, served, now)
@@ -341,7 +331,6 @@ class LevelHierarchy:
     jumps : of a campaign's level, an hour.
     """
 
-    rules: LevelRules
     hours: CountedHours
     target: LevelPath
     groups: LevelPath
@@ -352,25 +341,20 @@ class LevelHierarchy:
 
     @classmethod
     def of(
-        cls,
-        blocks: Iterable[CampaignHours],
-        ages: Floats,
-        groups: int = 0,
-        rules: LevelRules = USUAL,
-        peers: Peers = ALONE,
+        cls, blocks: Iterable[CampaignHours], ages: Floats, groups: int = 0, peers: Peers = ALONE
     ) -> "LevelHierarchy":
         """From all blocks, which are gone through four times; ages as `complete_hours` has them,
         `groups` how many there are."""
         hours = CountedHours.of(blocks, np.maximum(ages, 0.0), peers)
-        target, of_groups = _paths(blocks, hours, groups, rules, peers)
-        own = (_own_series(hours.of_block(block), target, of_groups, rules) for block in blocks)
+        target, of_groups = _paths(blocks, hours, groups, peers)
+        own = (_own_series(hours.of_block(block), target, of_groups) for block in blocks)
         busiest = _busiest(own, len(hours.ages))
         parts = (CampaignSeries._make(part) for part in peers.gather([busiest]))
         busiest = _busiest(parts, len(hours.ages))
         campaigns = AveragedFilter.of(busiest, hours.ages)
         wandering = learnt_variance(*campaigns.misses(busiest, hours.ages))
         rates, jumps = _shared_rates(blocks, groups, peers), jump_rate(blocks, peers)
-        return cls(rules, hours, target, of_groups, rates, campaigns, wandering, jumps)
+        return cls(hours, target, of_groups, rates, campaigns, wandering, jumps)
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
@@ -392,9 +376,9 @@ class LevelHierarchy:
     def _shifts(self, block: CampaignHours) -> Floats:
         """Shifts and their variances, (2, c)."""
         counted = self.hours.of_block(block)
-        own = _own_series(counted, self.target, self.groups, self.rules)
+        own = _own_series(counted, self.target, self.groups)
         forecast = self.campaigns.forecast(own, self.hours.ages)
-        moved = np.clip(forecast.means - block.fitted, -self.rules.bound, self.rules.bound)
+        moved = np.clip(forecast.means - block.fitted, -_BOUND, _BOUND)
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
         variances = self._own_variances(own, forecast)
         above = self.target.variances + self.groups.variances[block.groups]
@@ -444,11 +428,8 @@ _HOURS_BEFOREHAND = 360.0
 
 def jump_rate(blocks: Iterable[CampaignHours], peers: Peers = ALONE) -> float:
     """Jumps an hour of a campaign, from the chances of those that were found."""
-    jumps, hours = 0.5, _HOURS_BEFOREHAND
-    for (part,) in peers.gather((_jumps(block),) for block in blocks):
-        jumps += float(part[0])
-        hours += float(part[1])
-    return jumps / hours
+    jumps, hours = peers.sum(map(_jumps, blocks))
+    return float((0.5 + jumps) / (_HOURS_BEFOREHAND + hours))
 
 
 def _jumps(block: CampaignHours) -> Floats:
@@ -465,33 +446,27 @@ def _busiest(parts: Iterable[CampaignSeries], hours: int) -> CampaignSeries:
     return found
 
 
-def _own_series(
-    block: CampaignHours, target: LevelPath, groups: LevelPath, rules: LevelRules
-) -> CampaignSeries:
+def _own_series(block: CampaignHours, target: LevelPath, groups: LevelPath) -> CampaignSeries:
     """What a block's campaigns leave of the paths of target and groups, before the levels of their
     own that these hours were fitted to."""
     factors = target.then * groups.then[block.groups]
     in_run = block._replace(weights=block.weights / block.begun)
-    amounts = Amounts.of(in_run, factors, rules.bound)
+    amounts = Amounts.of(in_run, factors)
     before = amounts.expected * np.exp(-np.clip(block.fitted, -FARTHEST, FARTHEST))[:, None]
     earlier = np.concatenate((block.begun[:, :1], block.begun[:, :-1]), axis=1)
     return CampaignSeries(amounts.observed, before, 1 - earlier / block.begun, block.variances)
 
 
 def _paths(
-    blocks: Iterable[CampaignHours],
-    hours: CountedHours,
-    groups: int,
-    rules: LevelRules,
-    peers: Peers,
+    blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, peers: Peers
 ) -> tuple[LevelPath, LevelPath]:
     counted = map(hours.of_block, blocks)
-    each = (np.stack(Amounts.of_groups(block, groups, rules.bound)) for block in counted)
+    each = (np.stack(Amounts.of_groups(block, groups)) for block in counted)
     sums = Amounts(*peers.sum(each))
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
-    target = LevelPath.of(whole, hours.ages, rules, _OF_TARGET)
+    target = LevelPath.of(whole, hours.ages, _OF_TARGET)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    found = LevelPath.of(named, hours.ages, rules, _HARMONICS)
+    found = LevelPath.of(named, hours.ages, _HARMONICS)
     none = np.ones((1, len(hours.ages)))
     then, before = (np.vstack([rows, none]) for rows in (found.then, found.before))
     now, variances = np.append(found.now, 1.0), np.append(found.variances, 0.0)

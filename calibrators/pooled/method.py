@@ -15,7 +15,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided
-from calibrators.pooled.cells import CampaignBlock
+from calibrators.pooled.cells import CampaignBlock, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
@@ -27,17 +27,16 @@ from calibrators.pooled.levels import (
     levels_of_blocks,
 )
 from calibrators.pooled.outliers import CampaignHours
-from calibrators.pooled.pushes import ScoreScale
+from calibrators.pooled.pushes import ScoreScale, names_of_rows
 from calibrators.pooled.serving import (
     CurveUncertainty,
     ServedKnots,
-    information_at_knots,
     served_curves,
     served_shared_curves,
 )
-from calibrators.pooled.spline import AS_IS, Coordinates, Stretch
+from calibrators.pooled.spline import AS_THEY_ARE, Coordinates, Stretches
 from calibrators.pooled.window import CampaignDeviations, Memory, Window, stretched
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats, Integers, expit
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""
@@ -72,25 +71,30 @@ class Pooled:
         """
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
-        window, scale = self._window(history, fields, AS_IS)
-        if (stretch := window.needed_stretch()) != AS_IS:
-            window, scale = self._window(stretched(history, self.hours, stretch), fields, stretch)
-        if known is not None and known.knots.stretch != stretch:
+        window, scale = self._window(history, fields, AS_THEY_ARE)
+        if (stretches := window.needed_stretches()) != AS_THEY_ARE:
+            changed = stretched(history, self.hours, stretches)
+            window, scale = self._window(changed, fields, stretches)
+        if known is not None and known.knots.stretch != stretches.shared:
             known = None
         known = Memory.shared(known, window.campaigns, history.peers)
         fitted = _Refit(window, known, trial, fields, window.size <= _JOINED).run()
+        if stretches.own:
+            tried = fitted.trial and _moved_back(fitted.trial, stretches)
+            fitted = replace(fitted, atlas=_moved_back(fitted.atlas, stretches), trial=tried)
         pushes = {"pushes": list(scale.pushes)} if scale.pushes else {}
         return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
 
     def _window(
-        self, history: History, fields: "_Fields | None", stretch: Stretch
+        self, history: History, fields: "_Fields | None", stretches: Stretches
     ) -> tuple[Window, ScoreScale]:
         """The window on the scale of the newest scores, which are stretched already."""
         window = Window.of(history, self.hours, self._group_of(fields))
         size = _divisible(window) if history.peers.count > 1 else window.size
         scale = ScoreScale.of(window.blocks, history, self.hours, size <= _JOINED)
         blocks = scale.carried_over(window.blocks)
-        return replace(window, blocks=blocks, stretch=stretch), replace(scale, stretch=stretch)
+        shared = stretches.shared
+        return replace(window, blocks=blocks, stretch=shared), replace(scale, stretches=stretches)
 
     def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
         if fields is None or not isinstance(self.groups, FieldGroups):
@@ -105,6 +109,12 @@ class Pooled:
         hours = range(history.newest + 1 - self.hours, history.newest + 1)
         window.read(history, hours)
         return _Fields(window, EffectsFit(window, hours))
+
+
+def _moved_back(atlas: Atlas, stretches: Stretches) -> Atlas:
+    """Maps of scores that each campaign has stretched by itself, as those of the scores."""
+    of = names_of_rows(atlas)
+    return atlas.at_scores(lambda rows, at: expit(stretches.at(of, rows).back(log_odds(at))))
 
 
 _JOINED = 4096
@@ -266,7 +276,8 @@ class _Refit:
         )
 
     def _fitted(self, jumps: int) -> Fitted:
-        blocks, knots = self._shape.blocks, self._served_knots()
+        blocks, shape = self._shape.blocks, self._shape
+        knots = ServedKnots(shape.coordinates.knots, shape.steps, shape.grid)
         curves = [served_curves(self._shape, block) for block in blocks]
         hours = self._hours(map(knots.probabilities, blocks, curves))
         # First, so that nothing which it begins with knows the newest hour.
@@ -287,13 +298,6 @@ class _Refit:
             notes=notes if effects is None else notes | {"fields": effects.notes},
             set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
         )
-
-    def _served_knots(self) -> ServedKnots:
-        shape = self._shape
-        # A pass over all cells, which maps without steps do not need.
-        steep = bool(len(shape.steps.cells))
-        weights = information_at_knots(shape) if steep else np.zeros(shape.coordinates.knots.count)
-        return ServedKnots(shape.coordinates.knots, shape.steps, weights, shape.grid[0])
 
     def _served(self, campaigns: tuple[str, ...], curves: Floats, knots: ServedKnots) -> "_Served":
         """With the curves of all workers' campaigns, for the first of them."""

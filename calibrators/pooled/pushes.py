@@ -18,10 +18,10 @@ from calibrators.bins.codecs import from_fixed
 from calibrators.bins.table import BinsTable, History
 from calibrators.maps.atlas import Atlas
 from calibrators.peers import NotDivided
-from calibrators.pooled.cells import CELL_WIDTH, CELLS, FARTHEST, Cells, coarse_cells, log_odds
+from calibrators.pooled.cells import CELLS, FARTHEST, Cells, coarse_at, coarse_cells, log_odds
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
-from calibrators.pooled.spline import AS_IS, Stretch
+from calibrators.pooled.spline import AS_THEY_ARE, Stretches
 from calibrators.samples import Floats, Integers, expit, sum_at
 
 _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
@@ -248,25 +248,31 @@ class Transports:
             behind += len(block)
         return tuple(found)
 
-    def atlas(self, atlas: Atlas, newest: int, stretch: Stretch) -> Atlas:
+    def atlas(self, atlas: Atlas, newest: int, stretches: Stretches) -> Atlas:
         """An atlas on the scale of the newest scores, that was fitted to scores up to the hour
         `newest`: the same probabilities for the same quantiles."""
         number = int(np.searchsorted(self.pushes, newest, side="right"))
         if number == len(self.steps):
             return atlas
-        step = self.steps[number]
         # Knots of one score would be the first of them.
-        step = step.rising()
-        own = [self._rows.get(name, -1) for name in atlas.campaigns]
-        shared = len(atlas.columns()) - 1 - len(own)
-        of_row = np.array([-1, *own, *[-1] * shared], np.int64)
-        return atlas.at_scores(
-            lambda rows, at: expit(stretch.back(step(stretch(log_odds(at)), of_row[rows])))
-        )
+        step = self.steps[number].rising()
+        names = names_of_rows(atlas)
+        of_row = np.array([self._rows.get(name, -1) for name in names], np.int64)
+
+        def moved(rows: Integers, at: Floats) -> Floats:
+            stretch = stretches.at(names, rows)
+            return expit(stretch.back(step(stretch(log_odds(at)), of_row[rows])))
+
+        return atlas.at_scores(moved)
 
     @cached_property
-    def _rows(self) -> dict[str, int]:
+    def _rows(self) -> dict[str | None, int]:
         return {name: row for row, name in enumerate(self.campaigns)}
+
+
+def names_of_rows(atlas: Atlas) -> list[str | None]:
+    """The campaign of each map, None of those that several share."""
+    return [None, *atlas.campaigns, *[None] * (len(atlas.columns()) - 1 - len(atlas))]
 
 
 _MOST, _OFTEN = 0.5, 0.005
@@ -288,18 +294,14 @@ def frequent_scores(history: History, first: int) -> Floats:
     often = (counts >= _MOST * whole) & (counts > _OFTEN * counts.sum())
     found = np.full(CELLS, np.nan)
     scores = log_odds(np.minimum(sums[1, often] / counts[often], 1.0))
-    found[_coarse_at(scores)] = found[coarse[often]] = scores
+    found[coarse_at(scores)] = found[coarse[often]] = scores
     return found
 
 
 def _snapped(values: Floats, frequent: Floats) -> Floats:
     """Log-odds, of any shape, those near a frequent score as this."""
-    near = frequent[_coarse_at(values)]
+    near = frequent[coarse_at(values)]
     return np.where(np.isnan(near), values, near)
-
-
-def _coarse_at(values: Floats) -> Integers:
-    return np.asarray(((values + FARTHEST) / CELL_WIDTH).astype(np.int64))
 
 
 def _counts(blocks: Sequence[Cells], weights: NDArray[np.floating[Any]]) -> Floats:
@@ -380,7 +382,7 @@ class ScoreScale:
     transports : how what is older is moved to the scale of the newest scores; None without a push.
     newest : the newest hour that the refit saw, since 1970.
     running : impressions of that hour, had it not ended; otherwise 0.
-    stretch : of all log-odds in the others.
+    stretches : of all log-odds in the others.
     """
 
     transports: Transports | None
@@ -391,7 +393,7 @@ class ScoreScale:
     _since: int
     _usual: Floats
     _rows: dict[str, int]
-    stretch: Stretch = AS_IS
+    stretches: Stretches = AS_THEY_ARE
 
     @classmethod
     def of(
@@ -430,7 +432,7 @@ class ScoreScale:
         """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""
         if atlas is None or self.transports is None:
             return atlas
-        return self.transports.atlas(atlas, ceil(as_of) - 1, self.stretch)
+        return self.transports.atlas(atlas, ceil(as_of) - 1, self.stretches)
 
     def changed(self, hour: int, running: BinsTable) -> bool:
         """Whether to fit again before the hour is over, given its bins up to now: because another
@@ -449,7 +451,8 @@ class ScoreScale:
         rows = np.array(names, np.int64)[places]
         known = rows >= 0
         rows, weights, size = rows[known], weights[known], len(self._rows)
-        offsets = self._hours.offsets(rows, self.stretch(log_odds(scores[known])))
+        stretch = self.stretches.at(table.campaigns, places[known])
+        offsets = self._hours.offsets(rows, stretch(log_odds(scores[known])))
         values = (weights, weights * offsets, weights * np.abs(offsets))
         return ScoreSums(*(sum_at(rows, value, size) for value in values))
 

@@ -192,7 +192,7 @@ def _offsets(values: Floats, centres: Floats) -> Floats:
 def _of_block(block: Cells) -> ScoreHours:
     rows, size = block.hours.rows, len(block)
     counts = np.maximum(sum_at(rows, block.samples, size), 1e-300)
-    centres = sum_at(rows, block.samples * block.log_odds, size) / counts
+    centres = block.centres
     offsets = _offsets(block.log_odds, centres[rows])
     distances = np.abs(offsets)
     spreads = sum_at(rows, block.samples * distances, size) / counts

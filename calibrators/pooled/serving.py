@@ -18,9 +18,9 @@ import numpy as np
 
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import CELLS, FARTHEST, CampaignBlock, coarse_cells
+from calibrators.pooled.cells import CELLS, FARTHEST, CampaignBlock, coarse_cells, middles
 from calibrators.pooled.change_points import negative_binomial
-from calibrators.pooled.fit import Shape, Steps, middles
+from calibrators.pooled.fit import Shape, Steps
 from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers, expit, sum_at
@@ -39,11 +39,11 @@ class ServedKnots:
     """Where the maps of a refit have their knots: at most 64, the same for every campaign.
 
     With steps, a map has knots before and behind each. A spline that falls where the steps rise is
-    made monotone with them, by these weights of the spline's knots, (k,). samples: of the cells of
-    the grid, (GRID.size,).
+    made monotone with them, by what is known around each knot of the maps: of the `grid`, see
+    `Cells`. Many impressions of one score weigh there, not in all of a piece of the spline.
     """
 
-    def __init__(self, knots: Knots, steps: Steps, weights: Floats, samples: Floats) -> None:
+    def __init__(self, knots: Knots, steps: Steps, grid: Floats) -> None:
         low, high = knots.positions[0], knots.positions[-1]
         beyond = _BEYOND if knots.count <= _MOST_KNOTS - 2 * len(_BEYOND) - 2 else _BEYOND[1::4]
         below, above = low - beyond[::-1], high + beyond
@@ -67,8 +67,11 @@ class ServedKnots:
         self._log_odds, self._scores = log_odds[rising], scores[rising]
         self._before, self._after = knots.places(self._log_odds)
         self._steps = steps.at(self._log_odds) if len(steps.cells) else None
-        self._weights = np.interp(self._log_odds, knots.positions, weights) + _LEAST
-        self._in_cells = np.zeros((0, 0)) if self._steps is None else self._shares(samples)
+        samples, positives = grid[:2]
+        tiny = np.finfo(float).tiny
+        information = positives * np.maximum(1 - positives / (samples + tiny), 0.0)
+        self._weights = self._around(information).sum(axis=1) + _LEAST
+        self._in_cells = self._around(samples) / (sum_at(coarse_cells(), samples, CELLS) + tiny)
 
     def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
         """Maps of curves, (n, k), each shifted by as much, (n,)."""
@@ -88,16 +91,16 @@ class ServedKnots:
         rises = (self._monotone(table) - table) @ self._in_cells
         return block.probabilities(curves, rises[block.hours.rows, block.coarse])
 
-    def _shares(self, samples: Floats) -> Floats:
-        """What the value at each knot counts in the mean of each coarse cell, (k, CELLS)."""
+    def _around(self, amounts: Floats) -> Floats:
+        """Amounts of the cells of the grid, shared between the knots around each, (k, CELLS)."""
         cells, scores = coarse_cells(), middles()
         after = np.clip(np.searchsorted(self._log_odds, scores), 1, len(self._log_odds) - 1)
         low, high = self._log_odds[after - 1], self._log_odds[after]
-        behind = samples * (scores - low) / (high - low)
+        behind = amounts * (scores - low) / (high - low)
         found = np.zeros((len(self._log_odds), CELLS))
-        np.add.at(found, (after - 1, cells), samples - behind)
+        np.add.at(found, (after - 1, cells), amounts - behind)
         np.add.at(found, (after, cells), behind)
-        return found / np.maximum(sum_at(cells, samples, CELLS), np.finfo(float).tiny)
+        return found
 
     def _values(self, curves: Floats, shifts: Floats) -> Floats:
         table = self._monotone(self._table(curves) + shifts[:, None])
@@ -187,15 +190,9 @@ def served_shared_curves(shape: Shape) -> Floats:
     shifts = (_prior_shifts(shape, target, above), _prior_shifts(shape, groups, [campaign]))
     mode = np.vstack((target, groups))
     curves = mode + _bounded(np.vstack(shifts))
-    weights = information_at_knots(shape) + _LEAST
+    known = (block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks)
+    weights = shape.peers.sum(known) + _LEAST
     return _monotone(shape, curves, np.broadcast_to(weights, mode.shape))
-
-
-def information_at_knots(shape: Shape) -> Floats:
-    """About the log odds near each knot, of all campaigns together, (k,)."""
-    return shape.peers.sum(
-        block.information(shape.curves(block)).sum(axis=0) for block in shape.blocks
-    )
 
 
 def _monotone(shape: Shape, curves: Floats, weights: Floats) -> Floats:

@@ -1,7 +1,9 @@
 """The knots that all campaigns share, and the linear spline on them as level, slope and waves."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -24,9 +26,9 @@ class Stretch(NamedTuple):
     cells, knots and priors have the resolution of ordinary scores; those beyond its `reach` are
     moved along. The middle lies on a lattice, the factor is a power of two: both seldom change."""
 
-    middle: float = 0.0
-    reach: float = 0.0
-    factor: float = 1.0
+    middle: float | Floats = 0.0
+    reach: float | Floats = 0.0
+    factor: float | Floats = 1.0
 
     @classmethod
     def of(cls, low: float, high: float) -> Self:
@@ -51,6 +53,25 @@ class Stretch(NamedTuple):
 
 
 AS_IS = Stretch()
+
+
+class Stretches(NamedTuple):
+    """The stretch of all campaigns, or, where each has narrow scores in a place of its own, those
+    of campaigns by name: what is of nobody stays as it is then."""
+
+    shared: Stretch = AS_IS
+    own: Mapping[str | None, Stretch] = MappingProxyType({})
+
+    def at(self, campaigns: Sequence[str | None], rows: Integers) -> Stretch:
+        """That of log-odds of the campaigns at these rows, (n,); None is no campaign."""
+        if not self.own:
+            return self.shared
+        each = np.array([self.own.get(name, AS_IS) for name in campaigns])
+        return Stretch(*each[rows].T)
+
+
+AS_THEY_ARE = Stretches()
+
 
 _SPACING = 0.35
 _FEWEST, _MOST = 4, 22

@@ -18,10 +18,10 @@ from calibrators.bins.table import BinsTable, ChangedHistory, History, HourTable
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import GroupOf
 from calibrators.peers import ALONE, Part, Peers, as_array, listed_in
-from calibrators.pooled.cells import Cells, log_odds
-from calibrators.pooled.fit import NO_STEPS, Shape, Steps, middles
+from calibrators.pooled.cells import CELL_WIDTH, Cells, log_odds, middles
+from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
-from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch
+from calibrators.pooled.spline import AS_IS, AS_THEY_ARE, Coordinates, Knots, Stretch, Stretches
 from calibrators.samples import Floats, Integers, expit, sum_at
 
 MOST = 1024
@@ -47,9 +47,6 @@ def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
     return view_of(table, start, stop)
 
 
-_WIDTH = 0.0875
-
-
 def quantile(
     values: Sequence[Floats], weights: Sequence[Floats], share: float, peers: Peers = ALONE
 ) -> float:
@@ -62,7 +59,7 @@ def quantile(
     low = -peers.most(max((-float(block.min()) for block in values if len(block)), default=-np.inf))
     if low == np.inf:
         raise ValueError("values: there are none, so there is no quantile")
-    bins = [((block - low) / _WIDTH).astype(np.int32) for block in values]
+    bins = [((block - low) / CELL_WIDTH).astype(np.int32) for block in values]
     reached = np.cumsum(_sums(bins, weights, peers))
     goal = share * reached[-1]
     chosen = int(np.searchsorted(reached, goal))
@@ -94,6 +91,10 @@ _LOW, _HIGH = 0.001, 0.999
 
 _MOST_LIE_BETWEEN = 0.05, 0.95
 """Shares of the impressions below the ends of what a narrow range is known by."""
+
+_OWN_NARROW = 4 * CELL_WIDTH
+"""Log-odds from knot to knot: a campaign whose range is less has no curve but one straight piece,
+so steep, where the truth is wide, that a cell's middle does not tell what is served in it."""
 
 _AWAKE = 1e-6
 """The least variance that a refit begins with: smaller ones grow too little a round to be seen."""
@@ -158,10 +159,25 @@ class Window:
             first, behind = behind, behind + len(block)
             yield table[first:behind]
 
-    def needed_stretch(self) -> Stretch:
-        """The one that the scores ask for, none of them being stretched."""
+    def needed_stretches(self) -> Stretches:
+        """Those that the scores ask for, none of them being stretched."""
         samples = [self.grid()[0]]
-        return Stretch.of(*(quantile([middles()], samples, share) for share in _MOST_LIE_BETWEEN))
+        shared = Stretch.of(*(quantile([middles()], samples, share) for share in _MOST_LIE_BETWEEN))
+        return self._own_stretches() if shared == AS_IS and self.size else Stretches(shared)
+
+    def _own_stretches(self) -> Stretches:
+        centres = [block.centres for block in self.blocks]
+        pairs = zip(self.blocks, centres, strict=True)
+        # Rounded: scores that are one have no range.
+        offsets = [np.round(block.log_odds - own[block.hours.rows], 6) for block, own in pairs]
+        weights = [block.samples for block in self.blocks]
+        low, high = (quantile(offsets, weights, share, self.peers) for share in _MOST_LIE_BETWEEN)
+        found = Stretch.of(low, high)
+        if found == AS_IS or high - low > _OWN_NARROW:
+            return AS_THEY_ARE
+        (places,) = self.peers.joined(np.concatenate(centres), to_first=True)
+        every = zip(self.peers.names(self.campaigns), places.tolist(), strict=True)
+        return Stretches(own={name: found._replace(middle=at) for name, at in every})
 
     def knots(self) -> Knots:
         """Those that span the scores of the window."""
@@ -214,19 +230,19 @@ def _none(campaign: str) -> None:
     return None
 
 
-def stretched(history: History, hours: int, stretch: Stretch) -> History:
+def stretched(history: History, hours: int, stretches: Stretches) -> History:
     """The last hours of a history with their scores stretched."""
 
     def moved(block: HourTables) -> HourTables:
         since = history.newest - hours
-        return {hour: _moved(table, stretch) for hour, table in block.items() if hour > since}
+        return {hour: _moved(table, stretches) for hour, table in block.items() if hour > since}
 
     return ChangedHistory.by(moved, history)
 
 
-def _moved(table: BinsTable, stretch: Stretch) -> BinsTable:
+def _moved(table: BinsTable, stretches: Stretches) -> BinsTable:
     scores, outcomes, counts, rows = table.samples()
-    moved = expit(stretch(log_odds(scores)))
+    moved = expit(stretches.at(table.campaigns, rows)(log_odds(scores)))
     return BinsTable.from_columns(table.campaigns, rows, moved, counts, counts * outcomes)
 
 

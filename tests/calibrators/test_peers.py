@@ -13,7 +13,7 @@ from calibrators.maps.groups import CampaignGroups
 from calibrators.methods.refit import Fitted, Method
 from calibrators.peers import ALONE, NotDivided, Peers, as_array, listed_in
 from calibrators.pooled import Pooled
-from calibrators.pooled.spline import Stretch
+from calibrators.pooled.spline import Stretch, Stretches
 from calibrators.pooled.window import Memory, stretched
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
@@ -133,7 +133,7 @@ def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
 def test_workers_stretch_narrow_scores_alike():
     """By what the scores of all campaigns ask for."""
     narrow = Stretch(-2.0, 5.0, 1 / 8)
-    past = stretched(History(NEWEST + 1.0, shards(1)), HOURS, narrow)
+    past = stretched(History(NEWEST + 1.0, shards(1)), HOURS, Stretches(narrow))
     method, blocks = METHODS["pooled"], tuple(past.blocks)
     alone = list(refits(method, blocks, ALONE))
     assert isinstance(alone[0].memory, Memory)

@@ -239,7 +239,7 @@ _POOLED = (
     ),
     Mutant(
         "levels-unbounded",
-        "return np.clip(found, np.exp(-bound), np.exp(bound))",
+        "return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND))",
         "return found",
         "**/test_levels.py",
     ),

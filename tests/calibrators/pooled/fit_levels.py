@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import USUAL, LevelHierarchy, LevelRules, Levels
+from calibrators.pooled.levels import LevelHierarchy, Levels
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
 
@@ -15,7 +15,6 @@ def fit_levels(
     *,
     weights: Floats | None = None,
     begun: Floats | None = None,
-    rules: LevelRules = USUAL,
     **own: object,
 ) -> Levels:
     """Those of one block; without weights, those of `hour_weights`."""
@@ -25,4 +24,4 @@ def fit_levels(
     block = CampaignHours.of(expected, observed, **own)  # type: ignore[arg-type]
     block = block._replace(weights=weights, begun=block.begun if begun is None else begun)
     count = int(block.groups.max(initial=-1)) + 1
-    return LevelHierarchy.of([block], np.asarray(ages), count, rules).levels([block])
+    return LevelHierarchy.of([block], np.asarray(ages), count).levels([block])

@@ -29,8 +29,10 @@ def truth(ranks: Floats) -> Floats:
     return np.asarray(expit(-3.9 + np.where(ranks > 0, 0.8, 0.4) * ranks))
 
 
-def drawn(middle: float, spread: float, first: int, behind: int, campaigns: int = 12) -> History:
-    """Hours of impressions whose scores' log-odds are around the middle."""
+def drawn(
+    middle: float | Floats, spread: float, first: int, behind: int, campaigns: int = 12
+) -> History:
+    """Hours of impressions whose scores' log-odds are around the middle, or each campaign's."""
     rng = np.random.default_rng(1)
     found = {}
     for hour in range(NEWEST - 23, NEWEST + 1):
@@ -38,7 +40,7 @@ def drawn(middle: float, spread: float, first: int, behind: int, campaigns: int 
         rows = rng.integers(0, campaigns, len(ranks))
         clicks = rng.binomial(1, truth(ranks)).astype(np.float64)
         if first <= hour < behind:
-            scores = expit(middle + spread * ranks)
+            scores = expit(np.broadcast_to(middle, campaigns)[rows] + spread * ranks)
             found[hour] = table(NAMES[:campaigns], rows, scores, np.ones(len(ranks)), clicks)
     return history(found)
 
@@ -75,6 +77,26 @@ def test_narrow_scores_are_served_as_those_ten_times_as_wide(middle, spread, cam
     assert found == pytest.approx(logit(truth(RANKS)), abs=0.2)
     assert found == pytest.approx(served(wide, middle, 0.8), abs=0.15)
     assert stretch_of(wide) == AS_IS
+
+
+def test_campaigns_may_have_narrow_scores_each_in_a_place_of_its_own():
+    """Twice the rate was served: a curve so steep is not in a cell what it is at its middle. Where
+    another model moves them by as much as they differ, history goes with them."""
+    middles, spread = np.linspace(-5.0, -2.8, 12), 0.03
+    fitted = Pooled().refit(drawn(middles, spread, 0, NEWEST + 1), trial=True)
+    (past,) = drawn(middles, spread, 0, NEWEST).blocks
+    (hour,) = drawn(middles + spread, spread, NEWEST, 999).blocks
+    pushed = Pooled().refit(history({**past, **hour}))
+    scale = Pooled().refit(History(float(NEWEST), [past])).scale
+
+    for each, atlas in enumerate((fitted.atlas, fitted.trial, pushed.atlas)):
+        at = expit(middles[:, None] + spread * (RANKS + (each == 2)))
+        rows = np.repeat(atlas.rows(NAMES), len(RANKS))
+        found = logit(atlas.look_up(rows, at.reshape(-1))).reshape(at.shape)
+        assert found == pytest.approx(np.tile(logit(truth(RANKS)), (12, 1)), abs=0.3)
+    assert pushes_of(pushed) == (NEWEST,)
+    assert scale.changed(NEWEST, hour[NEWEST])
+    assert not scale.changed(NEWEST, past[NEWEST - 1])
 
 
 def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides():

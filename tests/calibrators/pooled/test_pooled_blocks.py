@@ -190,7 +190,7 @@ def test_maps_are_the_same_however_many_are_made():
     """More of them than are made at once."""
     rng = np.random.default_rng(2)
     curves, shifts = rng.normal(0, 0.2, (2100, 8)), rng.normal(0, 0.3, 2100)
-    knots = ServedKnots(Knots(-20, 8, 0.35), NO_STEPS, np.ones(8), np.ones(GRID.size))
+    knots = ServedKnots(Knots(-20, 8, 0.35), NO_STEPS, np.ones((2, GRID.size)))
     values = knots.maps(curves, shifts).values.reshape(2100, -1)
 
     for row in (0, 1023, 1024, 2099):

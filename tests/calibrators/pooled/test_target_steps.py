@@ -23,6 +23,8 @@ from tests.calibrators.pooled.pooled_traffic import NEWEST, history, table
 CENTRE = -2.5
 ONE = np.ones(1)
 SAMPLES = np.ones(GRID.size)
+EVEN = np.stack((SAMPLES, SAMPLES / 2))
+"""Samples and positives of the grid, as many in each cell."""
 
 
 def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[int, BinsTable]:
@@ -156,7 +158,7 @@ def test_maps_with_steps_never_fall_and_keep_their_size(heights, seed):
     rng = np.random.default_rng(seed)
     cells = np.sort(rng.choice(np.arange(2_200, 2_900), len(heights), replace=False))
     knots = Knots.between(-5.0, 0.5)
-    served = ServedKnots(knots, Steps(cells, np.array(heights)), np.ones(knots.count), SAMPLES)
+    served = ServedKnots(knots, Steps(cells, np.array(heights)), EVEN)
 
     maps = served.maps(rng.normal(0, 0.5, (3, knots.count)), rng.normal(0, 0.2, 3))
 
@@ -188,16 +190,19 @@ def test_certain_scores_of_versions_of_a_model_are_fitted(seed):
 
 
 def test_where_a_spline_falls_between_steps_the_map_is_flat_at_their_mean():
-    """As the weights of the knots have it, not at the larger value."""
+    """As what is known on both sides has it, not at the larger value."""
     knots = Knots.between(-5.0, 0.5)
     cell = int(GRID.cells_of(expit(np.array([-2.0])))[0])
-    served = ServedKnots(
-        knots, Steps(np.array([cell]), np.array([-1.0])), np.ones(knots.count), SAMPLES
-    )
-    maps = served.maps(np.zeros((1, knots.count)), np.zeros(1))
+    steps = Steps(np.array([cell]), np.array([-1.0]))
 
-    found = logit(np.interp(expit(-2.0), maps.knots, maps.values))
-    assert found == pytest.approx(-2.5, abs=0.1)
+    def at_step(grid: Floats) -> float:
+        maps = ServedKnots(knots, steps, grid).maps(np.zeros((1, knots.count)), np.zeros(1))
+        return float(logit(np.interp(expit(-2.0), maps.knots, maps.values)))
+
+    assert at_step(EVEN) == pytest.approx(-2.5, abs=0.1)
+    # The many impressions of one score behind the step have their own rate.
+    many = EVEN + 1e6 * EVEN * (np.arange(GRID.size) == cell)
+    assert at_step(many) == pytest.approx(-3.0, abs=0.02)
 
 
 def test_a_coarse_cell_holds_what_its_samples_lie_behind():
