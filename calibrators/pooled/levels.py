@@ -428,8 +428,11 @@ _HOURS_BEFOREHAND = 360.0
 
 def jump_rate(blocks: Iterable[CampaignHours], peers: Peers = ALONE) -> float:
     """Jumps an hour of a campaign, from the chances of those that were found."""
-    jumps, hours = peers.sum(map(_jumps, blocks))
-    return float((0.5 + jumps) / (_HOURS_BEFOREHAND + hours))
+    jumps, hours = 0.5, _HOURS_BEFOREHAND
+    for (part,) in peers.gather((_jumps(block),) for block in blocks):
+        jumps += float(part[0])
+        hours += float(part[1])
+    return jumps / hours
 
 
 def _jumps(block: CampaignHours) -> Floats:

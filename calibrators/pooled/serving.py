@@ -69,7 +69,7 @@ class ServedKnots:
         self._steps = steps.at(self._log_odds) if len(steps.cells) else None
         samples, positives = grid[:2]
         tiny = np.finfo(float).tiny
-        information = positives * np.maximum(1 - positives / (samples + tiny), 0.0)
+        information = positives * np.maximum(samples - positives, 0.0) / (samples + tiny)
         self._weights = self._around(information).sum(axis=1) + _LEAST
         self._in_cells = self._around(samples) / (sum_at(coarse_cells(), samples, CELLS) + tiny)
 
