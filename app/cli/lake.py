@@ -234,7 +234,7 @@ def _bins(
         return
     from app.datasets.bin_tables import fields_of_table
     from app.datasets.impressions import LogColumns
-    from app.datasets.parts import shown
+    from app.datasets.parts import place_below, refuse_inside, shown
     from app.lake.bins import MERGED, BinsSettings, MergedBins
     from app.lake.tasks import ICEBERG, partitions_of
 
@@ -243,6 +243,8 @@ def _bins(
     of_log = replace(LogColumns.of(columns, reading), fields=names, bid="")
     if not target:
         raise CommandError("--target: must name a target")
+    for name in (MERGED, f"bins/{MERGED}"):
+        refuse_inside([source], {"--output": place_below(run.place, name)})
     settings = BinsSettings(target, of_log, reading.reading())
     partitions = partitions_of(source, reading.delimiter)
     tasks = [settings.task(partition, run.place) for partition in partitions]
@@ -285,10 +287,12 @@ def _maps(
     """
     from app.cli.serving.settings import settings_with
     from app.datasets.bin_tables import read_bins
+    from app.datasets.parts import place_below, refuse_inside
     from app.lake.maps import fitted_maps
     from app.lake.tasks import reaching_output
 
     settings = settings_with(asdict(fit))
+    refuse_inside([table], {"--output": place_below(output, "maps/click.atlas")})
     found: dict[str, Any] = {}
     for maps in fitted_maps(read_bins(table, settings.fields), settings):
         if "/" in maps.target or maps.target.startswith("."):
@@ -342,6 +346,7 @@ def _delayed_job(
 ) -> "DelayedJob":
     """The job of a lake, whose files are looked at."""
     from app.datasets.click_events import ClickEventColumns
+    from app.datasets.parts import refuse_inside
     from app.lake.clicks import ClickLake
     from app.lake.labels import DelayedJob
 
@@ -351,6 +356,7 @@ def _delayed_job(
             f"--target {chosen}: must be a delayed target; SIROCCO_DELAYED_TARGETS has"
             f" {', '.join(settings.delayed_targets) or 'none'}"
         )
+    refuse_inside([source], {"--output": run.place})
     named = asdict(columns)
     named |= {"name": named.pop("behaviour_name"), "target": named.pop("target_column")}
     log = ClickEventColumns(**named, fields=fields)

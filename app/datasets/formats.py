@@ -1,5 +1,6 @@
 """Batches of rows of one file: Parquet, text with delimiters, or JSON lines."""
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ BATCH_ROWS = 1 << 19
 BLOCK_BYTES = 1 << 23
 MOST_LINE_BYTES = 1 << 26
 _NAMING_LINES = 1_000
+_SHOWN = 32
 _JSON_RULE = "a line is one JSON object; what is read of it are numbers, texts and truth values"
 
 Columns = Mapping[str, Any]
@@ -99,81 +101,68 @@ def _text_names(part: LogPart) -> list[str]:
 
 
 def _text(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
-    rows = 0
-    lines = _BadLines(part.name, wanted.bad_line)
-    try:
-        for columns, done in _stream(part, wanted, lines, wanted.types):
-            yield columns, done
-            rows += _length(columns)
-    except pa.ArrowInvalid:
-        # As text from here on, so that an error can name the row and the value.
-        words = dict.fromkeys(wanted.chosen, pa.string())
-        yield from _after(rows, _stream(part, wanted, lines, words, threads=False))
+    """What is guessed of the first lines holds for all of them."""
+    lines, header, types = _BadLines(part.name, wanted.bad_line), b"", wanted.types
+    blocks = _blocks(part, wanted.block_bytes or BLOCK_BYTES)
+    if wanted.block_bytes is None:
+        blocks = iter([(b"".join(block for block, _ in blocks), 1.0)])
+    for block, done in blocks:
+        try:
+            table = _table(part, header + block, wanted.chosen, types, lines)
+        except pa.ArrowInvalid:
+            # As text from here on, so that an error can name the row and the value.
+            types = dict.fromkeys(wanted.chosen, pa.string())
+            table = _table(part, header + block, wanted.chosen, types, lines)
+        yield _columns(table), done
+        types = dict(zip(table.schema.names, table.schema.types, strict=True))
+        lines.before += block.count(b"\n") - (not header)
+        header = header or _lines_pattern(part, b"")(block.lstrip(b"\r\n"))[0]
 
 
 @dataclass(slots=True)
 class _BadLines:
-    """The lines of one file that do not have as many values as there are columns."""
+    """The lines of one file that do not have as many values as there are columns.
+
+    before : lines in front of those at hand.
+    last : the last that was told of: lines are read again where they are read as text.
+    """
 
     file: str
     told: BadLine | None
+    before: int = 0
     last: int = 0
 
     def __call__(self, line: Any) -> str:
-        if self.told is None:
-            return "error"
-        # A file is read again from its start when it is read as text.
-        if line.number > self.last:
-            self.last = line.number
+        if self.told is not None and self.before + line.number > self.last:
+            self.last = self.before + line.number
             rule = f"a line has {line.expected_columns} values"
-            self.told(f"{self.file}, line {line.number}: {line.actual_columns} values", rule)
-        return "skip"
+            self.told(f"{self.file}, line {self.last}: {line.actual_columns} values", rule)
+        return "error" if self.told is None else "skip"
 
 
-def _stream(
-    part: LogPart,
-    wanted: Wanted,
-    lines: _BadLines,
-    types: Mapping[str, Any],
-    *,
-    threads: bool = True,
-) -> Iterator[tuple[Columns, float]]:
-    parse = pyarrow.csv.ParseOptions(delimiter=part.format.delimiter)
-    if lines.told is not None:
-        parse.invalid_row_handler = lines
-        threads = False
-    conversion = pyarrow.csv.ConvertOptions(
-        include_columns=[*wanted.chosen], column_types=dict(types), null_values=[""]
+def _table(
+    part: LogPart, block: bytes, chosen: Sequence[str], types: Mapping[str, Any], lines: _BadLines
+) -> Any:
+    # One thread knows which row is wrong.
+    read = pyarrow.csv.ReadOptions(block_size=len(block), use_threads=False)
+    parse = pyarrow.csv.ParseOptions(
+        delimiter=part.format.delimiter, newlines_in_values=True, invalid_row_handler=lines
     )
-    read = pyarrow.csv.ReadOptions(block_size=wanted.block_bytes, use_threads=threads)
-    with part.opened() as (raw, text):
-        if wanted.block_bytes is None:
-            # Types are guessed from all of the rows.
-            yield _columns(pyarrow.csv.read_csv(text, read, parse, conversion)), 1.0
-            return
-        with pyarrow.csv.open_csv(text, read, parse, conversion) as reader:
-            for batch in reader:
-                yield _columns(batch), raw.tell() / max(1, part.size)
-
-
-def _after(rows: int, batches: Iterator[tuple[Columns, float]]) -> Iterator[tuple[Columns, float]]:
-    """What the batches have behind so many rows."""
-    for columns, done in batches:
-        skipped = min(rows, _length(columns))
-        rows -= skipped
-        if skipped < _length(columns):
-            yield {name: column.slice(skipped) for name, column in columns.items()}, done
-
-
-def _length(columns: Columns) -> int:
-    return len(next(iter(columns.values())))
+    conversion = pyarrow.csv.ConvertOptions(
+        include_columns=[*chosen], column_types=dict(types), null_values=[""]
+    )
+    try:
+        return pyarrow.csv.read_csv(pa.BufferReader(block), read, parse, conversion)
+    except pa.ArrowInvalid as error:
+        said = re.sub(r"(?<=Row #)\d+", lambda row: str(lines.before + int(row[0])), str(error))
+        raise pa.ArrowInvalid(said) from None
 
 
 def _json_names(part: LogPart) -> list[str]:
     """The names in the first lines, in the order in which they come up."""
-    lines = (line for line, _ in islice(_lines(part, BLOCK_BYTES), _NAMING_LINES))
+    lines = (line for block, _ in _blocks(part, BLOCK_BYTES) for line in block.split(b"\n"))
     names: dict[str, None] = {}
-    for line in lines:
+    for line in islice(lines, _NAMING_LINES):
         try:
             names |= dict.fromkeys(msgspec.json.decode(line, type=dict[str, msgspec.Raw]))
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -187,23 +176,18 @@ def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     fields = [(f"c{place}", _JSON_VALUE, None) for place in range(len(wanted.chosen))]
     named = {f"c{place}": name for place, name in enumerate(wanted.chosen)}
     decoder = msgspec.json.Decoder(msgspec.defstruct("Row", fields, rename=named))
-    number, size = 0, wanted.block_bytes or BLOCK_BYTES
-    held: list[Any] = []
-    waiting = 0
-    for line, done in _lines(part, size):
-        number += 1
-        if not line.strip():
-            continue
-        try:
-            held.append(decoder.decode(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            _refuse_line(part, wanted, number, error)
-        waiting += len(line)
-        if waiting >= size:
+    before = 0
+    for block, done in _blocks(part, wanted.block_bytes or BLOCK_BYTES):
+        held: list[Any] = []
+        for number, line in enumerate(block.split(b"\n"), before + 1):
+            if line.strip():
+                try:
+                    held.append(decoder.decode(line))
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    _refuse_line(part, wanted, number, error)
+        before += block.count(b"\n")
+        if held:
             yield _arrays(held, wanted.chosen), done
-            held, waiting = [], 0
-    if held:
-        yield _arrays(held, wanted.chosen), 1.0
 
 
 _JSON_VALUE = int | float | str | bool | None
@@ -234,16 +218,36 @@ def _word(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _lines(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:
-    """The lines of a file, and the share of it that has been read."""
+_LINE = rb'(?:[^"\r\n]++|(?<![%b\r\n])"|"[^"]*+(?:""[^"]*+)*+"(?=[%b\r\n]))*+[\r\n]'
+"""Of a text. A quote amid a value that does not begin with one is a letter like others."""
+_QUOTE_RULE = 'a value in quotes ends with its closing quote, and has "" for a quote inside of it'
+
+
+def _lines_pattern(part: LogPart, repeated: bytes) -> Any:
+    mark = re.escape(part.format.delimiter.encode())
+    return re.compile(b"(?:%b)%b" % (_LINE % (mark, mark), repeated)).match
+
+
+def _blocks(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:
+    """Whole lines of a file, about `size` bytes at a time, and the share of it that has been read.
+
+    A `CommandError` names a line of a text with a stray quote: Arrow would take what follows, other
+    lines too, for a part of the value.
+    """
+    is_text = part.format.kind == "text"
+    lines_of, ends = _lines_pattern(part, b"*+"), (b"\n", b"\r") if is_text else (b"\n",)
+    found, line, block = b"\n", 1, b"\n"
     with part.opened() as (raw, text):
-        rest, mark = b"", BOM_UTF8
-        while block := text.read(size):
-            *lines, rest = (rest + block.removeprefix(mark)).split(b"\n")
-            mark = b""
-            if len(rest) > MOST_LINE_BYTES:
-                raise CommandError(f"{part.name}: a line is longer than {MOST_LINE_BYTES:,} bytes")
-            done = raw.tell() / max(1, part.size)
-            yield from ((line, done) for line in lines)
-        if rest:
-            yield rest, 1.0
+        while block:
+            block = text.read(size)
+            found += block.removeprefix(BOM_UTF8) or b"\n"
+            quoted = is_text and b'"' in found
+            end = lines_of(found, 1).end() if quoted else 1 + max(map(found.rfind, ends))
+            line += found.count(b"\n", 1, end)
+            if len(found) - end > MOST_LINE_BYTES or (end < len(found) and not block):
+                rule = _QUOTE_RULE if quoted else f"a line has up to {MOST_LINE_BYTES:,} bytes"
+                start = found[end : end + _SHOWN].decode(errors="replace")
+                raise CommandError(f"{part.name}, line {line}: {start!r}…; {rule}")
+            if end > 1:
+                yield found[1:end], raw.tell() / max(1, part.size)
+            found = found[end - 1 :]

@@ -4,7 +4,7 @@ object store.
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -119,6 +119,30 @@ def is_there(where: Where) -> bool:
         return bool(info_of(filesystem, path).type != pyarrow.fs.FileType.NotFound)
 
 
+def refuse_inside(logs: Sequence[Where], written: Mapping[str, Where | None]) -> None:
+    """A `CommandError`, before any work is done, where what an option names would be written over
+    a part of a log, or be read as one from then on."""
+    for option, place in written.items():
+        for where in logs:
+            if place is not None and _holds(where, place):
+                raise CommandError(
+                    f"{option} {shown(place)}: this is a part of {shown(where)}, which is read and"
+                    " not written to"
+                )
+
+
+def _holds(where: Where, place: Where) -> bool:
+    with errors_named(shown(where)):
+        (filesystem, path), (other, file) = (
+            _located(each if is_url(each) else os.path.realpath(str(each)))
+            for each in (where, place)
+        )
+        is_there = info_of(filesystem, path).type != pyarrow.fs.FileType.NotFound
+    inside = f"{file}/".startswith(f"{path}/") if is_there else _pattern(path).fullmatch(file)
+    seen = _is_seen(file, path if is_there else _base(path))
+    return bool(inside) and seen and filesystem.type_name == other.type_name
+
+
 def name_of(where: Where) -> str:
     """What titles call a log."""
     return PurePosixPath(shown(where)).name or shown(where)
@@ -197,12 +221,14 @@ def _below(filesystem: Any, folder: str) -> list[Any]:
     return [
         info
         for info in filesystem.get_file_info(selector)
-        if info.type == pyarrow.fs.FileType.File
-        and not any(
-            part.startswith(_HIDDEN)
-            for part in info.path.removeprefix(folder).strip("/").split("/")
-        )
+        if info.type == pyarrow.fs.FileType.File and _is_seen(info.path, folder)
     ]
+
+
+def _is_seen(path: str, folder: str) -> bool:
+    """Whether neither a file of the folder nor a folder on the way to it is hidden."""
+    below = path.removeprefix(folder).strip("/").split("/")
+    return not any(part.startswith(_HIDDEN) for part in below)
 
 
 def _base(path: str) -> str:

@@ -175,6 +175,10 @@ class LogColumn:
         if self.values.null_count or is_text(self.values.type):
             self.refuse_where(self.missing(nan=False), rule)
 
+    def require_no_truths(self, rule: str) -> None:
+        """Refuse truth values, which Arrow casts to 1 and 0."""
+        self.refuse_where(np.full(len(self.values), pa.types.is_boolean(self.values.type)), rule)
+
     def field(self) -> FieldColumn:
         """Every value as a text, (n,); an empty one is other."""
         column = self.plain()
@@ -250,6 +254,7 @@ class LogColumn:
     def integers(self, rule: str) -> NDArray[np.int64]:
         """Every value as a whole number, (n,), of which no float rounds any."""
         column = self.plain()
+        column.require_no_truths(rule)
         column.require_all(rule)
         try:
             return np.asarray(pc.cast(column.values, pa.int64()))
@@ -270,8 +275,7 @@ class LogColumn:
 
     def scores(self) -> NDArray[np.float64]:
         """Every value as a probability, (n,)."""
-        if pa.types.is_boolean(self.values.type):
-            self.refuse_where(np.ones(len(self.values), np.bool_), _SCORE_RULE)
+        self.require_no_truths(_SCORE_RULE)
         if self.rows.reading.percent:
             return self.within(0, 100, _PERCENT_RULE) / 100
         numbers = self.numbers(_SCORE_RULE)

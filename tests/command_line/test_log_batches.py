@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from app.datasets.options import Reading
 from app.datasets.reading import LogReader
 from app.datasets.tables import LogRows
 from app.errors import CommandError
@@ -96,7 +97,37 @@ def test_a_row_of_another_length_is_named(tmp_path):
         read(path)
 
 
-def test_a_file_is_closed_when_no_one_reads_on(tmp_path):
+@pytest.mark.parametrize("size", [32, 1 << 20])
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [('0.5,"a\n' * 3, 4), ('0.5,"a"b\n', 4), ('0.5,"a\nb"\n"0.5"5,c\n', 6), ('0.5,"a', 4)],
+)
+def test_a_stray_quote_is_named_with_its_line(
+    tmp_path: Path, rows: str, line: int, skip_bad: bool, size: int
+) -> None:
+    """Arrow takes other lines, or "b", for a part of the value."""
+    path = tmp_path / "log.csv.gz"
+    path.write_bytes(gzip.compress(f'score,campaign\n0.5,5" disk\n0.5,a\n{rows}'.encode()))
+    log = LogReader(path, lambda *_: ["score", "campaign"], TYPES, (), Reading(skip_bad=skip_bad))
+
+    with pytest.raises(CommandError, match=rf"log.csv.gz, line {line}: .*; a value in quotes ends"):
+        list(log.batches(1_000, size))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_values_of_several_lines_may_lie_across_blocks(tmp_path: Path, end: str) -> None:
+    names = [f'{i},{end}5" ""x{"y" * (i % 40)}' for i in range(ROWS)]
+    lines = ['"score",campaign', *(f'0.5,"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]
+    (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbf" + end.join(lines).encode())
+
+    batches = read(tmp_path / "log.csv")
+
+    assert len(batches) > 2
+    assert values(batches, "campaign") == names
+
+
+def test_a_file_is_closed_when_no_one_reads_on(tmp_path: Path) -> None:
     file = LogReader(write(tmp_path / "log.csv"), lambda *_: ["score"], TYPES)
     batches = file.batches(100, 5_000)
     assert next(batches).first == 0

@@ -17,7 +17,7 @@ import pytest
 
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
-from app.datasets.parts import name_of, parts_of, shown
+from app.datasets.parts import name_of, parts_of, refuse_inside, shown
 from app.errors import CommandError
 from evaluation import EventTable
 from tests.command_line.logs import columns, events
@@ -266,3 +266,23 @@ def test_values_of_json_may_be_of_many_types(tmp_path):
     assert found.times.tolist() == [1767225600.0, 1767225601.0]
     assert found.scores.tolist() == [0.5, 0.25]
     assert found.outcomes.tolist() == [1.0, 0.0]
+
+
+def test_what_is_read_is_not_written_to(tmp_path: Path, called: Callable[..., Any]) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    (log / "a.csv").write_text(HEAD + ROW)
+    (tmp_path / "link").symlink_to(log)
+    for where in (log, tmp_path / "link", tmp_path, f"{tmp_path}/l*"):
+        with pytest.raises(CommandError, match=r"--report .*: this is a part of "):
+            refuse_inside([where], {"--report": log / "new" / "x.html"})
+    refuse_inside([f"{log}/*.csv", log / "a.csv"], {"--report": log / "x.html", "--picture": None})
+    refuse_inside([log], {"--output": log / "_hidden" / "bins.parquet"})
+
+    for command in ("lake bins", "lake maps", "backtest", "evaluate"):
+        option = "--picture" if command == "evaluate" else "--output"
+        run = called(*command.split(), log, option, log / "x.png" if option == "--picture" else log)
+        assert (run.returncode, run.stdout) == (2, "")
+        assert f"sirocco: {option} {log}" in run.stderr
+        assert f"this is a part of {log}, " in run.stderr
+    assert [each.name for each in log.iterdir()] == ["a.csv"]

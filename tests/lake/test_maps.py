@@ -79,6 +79,17 @@ def test_hours_of_several_targets_may_stand_in_any_order(table):
         assert found.atlas.to_bytes() == alone.atlas.to_bytes()
 
 
+@pytest.mark.parametrize("column", ["cell", "count"])
+def test_truth_values_are_no_whole_numbers(table, column):
+    rows = pyarrow.parquet.read_table(table)
+    place = rows.schema.get_field_index(column)
+    truths = rows.set_column(place, column, [pyarrow.array([True] * len(rows))])
+    pyarrow.parquet.write_table(truths, table)
+
+    with pytest.raises(CommandError, match=f"bins.parquet, row 1: {column} = True; "):
+        next(read_bins(table))
+
+
 def test_too_few_impressions_are_an_error(tmp_path):
     pyarrow.parquet.write_table(impressions(5, 0), tmp_path / "log.parquet")
     task = BinsSettings("click", LogColumns(), Reading()).task(

@@ -33,7 +33,7 @@ from app.datasets.auctions import (
     read_auction_log,
     write_log,
 )
-from app.datasets.parts import name_of
+from app.datasets.parts import name_of, refuse_inside
 from app.errors import Advance, CommandError
 from app.reports.auction import auction_page
 from app.reports.page import check_report, write_page
@@ -74,6 +74,7 @@ def run_auction(
     """Hold the auctions of a log, or of a synthetic one, and print what came of it."""
     _check(path, how, synthetic)
     check_report(report)
+    refuse_inside([] if path is None else [path], {"--report": report})
     if not sweep:
         refuse({"--alphas": how.alphas, "--loads": how.loads}, "goes with --sweep only")
     alphas = _numbers("--alphas", how.alphas or ALPHAS) if sweep else ()

@@ -25,7 +25,7 @@ from app.cli.simulations import BacktestOptions
 from app.datasets.clicks import ClickColumns
 from app.datasets.impressions import MOST_ROWS, LogColumns, ReadEvents, read_events
 from app.datasets.options import Reading
-from app.datasets.parts import Where, name_of
+from app.datasets.parts import Where, name_of, refuse_inside
 from app.datasets.predictions import check_output, prediction_file
 from app.errors import CommandError
 from app.reports.page import check_report
@@ -58,6 +58,8 @@ def run_backtest(
     reading: ReadingOptions,
 ) -> None:
     """Run the backtest of the options, and print, draw and write what came of it."""
+    pages = {"--picture": given.picture, "--report": given.report}
+    refuse_inside(logs, {**pages, "--output": given.output})
     if given.compare:
         others = {"--output": given.output, "--model-version": columns.model_version}
         refuse(others, "does not go with --compare")

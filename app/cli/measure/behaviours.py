@@ -16,6 +16,7 @@ from app.cli.console import (
 from app.cli.measure_logs import BehaviourOptions
 from app.cli.options import ReadingOptions
 from app.datasets.behaviours import read_behaviour_log
+from app.datasets.parts import refuse_inside
 from app.reports.pictures import check_picture, draw_rates
 from app.results.formatting import records
 from evaluation import BehaviourStudy, QuantileRates
@@ -33,6 +34,7 @@ _METRICS = {"auc": ("AUC", ".4f"), "log_loss": ("log loss", ".5f"), "pcoc": ("PC
 def run_behaviours(log: str, given: BehaviourOptions, reading: ReadingOptions) -> None:
     """Study the log, and print and draw what came of it."""
     check_picture(given.picture)
+    refuse_inside([log], {"--picture": given.picture})
     how = reading.reading("does not go with behaviours: the models are fitted on single clicks")
     clicks = read_behaviour_log(log, given.conversion, given.behaviour, given.feature or [], how)
     note_skipped(how)

@@ -23,7 +23,7 @@ from app.cli.options import ReadingOptions, refuse
 from app.datasets.impressions import LogColumns
 from app.datasets.options import Reading
 from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
-from app.datasets.parts import Format, Where, name_of
+from app.datasets.parts import Format, Where, name_of, refuse_inside
 from app.datasets.parts import shown as shown_place
 from app.errors import CommandError
 from app.reports.comparison import compare_page, runs_page
@@ -65,6 +65,7 @@ def run_compare(
 ) -> None:
     """Compare two logs, or two folders of logs, and print what came of it."""
     check_report(given.report)
+    refuse_inside([log_a, log_b], {"--report": given.report})
     if not 0.0 < given.bias_share < 1.0:
         raise CommandError(f"--bias-share {given.bias_share:g}: must be above 0 and below 1")
     refuse({"--skip-bad": reading.skip_bad or None}, _UNSKIPPED)

@@ -28,7 +28,7 @@ from app.cli.options import LogColumnOptions, ReadingOptions
 from app.datasets.evaluation_log import HOURS, MAINLINE, BatchReader, EvaluateColumns, column_cut
 from app.datasets.impressions import LogColumns
 from app.datasets.options import Reading
-from app.datasets.parts import Where, name_of
+from app.datasets.parts import Where, name_of, refuse_inside
 from app.datasets.reading import LogReader
 from app.errors import CommandError
 from app.reports.evaluation import evaluate_page
@@ -61,6 +61,7 @@ def run_evaluate(
     """Measure the log, and print, draw and write what came of it."""
     check_picture(given.picture)
     check_report(given.report)
+    refuse_inside([where], {"--picture": given.picture, "--report": given.report})
     if (given.placement is None) != (given.mainline is None):
         raise CommandError("--placement and --mainline go together: a column and one of its values")
     how = reading.reading()

@@ -41,7 +41,7 @@ from app.cli.simulations import ReplayOptions
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
-from app.datasets.parts import Where, name_of
+from app.datasets.parts import Where, name_of, refuse_inside
 from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
 from app.results.backtest import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
@@ -324,6 +324,7 @@ def run_replay(
     settings = settings_with(fitted)
     picture = None if given.no_picture else given.picture
     check_picture(picture)
+    refuse_inside([log], {"--picture": picture})
     if given.url is not None:
         _refuse_foreign(given.url, fitted)
     if given.delayed:
