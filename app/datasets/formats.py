@@ -231,8 +231,8 @@ def _lines_pattern(part: LogPart, repeated: bytes) -> Any:
 def _blocks(part: LogPart, size: int) -> Iterator[tuple[bytes, float]]:
     """Whole lines of a file, about `size` bytes at a time, and the share of it that has been read.
 
-    A `CommandError` names a line of a text with a stray quote: Arrow would take what follows, other
-    lines too, for a part of the value.
+    A `CommandError` names a line of a text with a misplaced quote: Arrow would take what follows,
+    other lines too, for a part of the value.
     """
     is_text = part.format.kind == "text"
     lines_of, ends = _lines_pattern(part, b"*+"), (b"\n", b"\r") if is_text else (b"\n",)

@@ -48,6 +48,13 @@ class CorruptVersion(StorageError):
         super().__init__(f"version {version!r} is damaged: {reason}")
 
 
+class NewerVersion(CorruptVersion, ValueError):
+    """A newer release has written it: nothing is wrong with it, but it cannot be read here."""
+
+    def __init__(self, version: str, reason: str) -> None:
+        StorageError.__init__(self, f"version {version!r} is of a newer release: {reason}")
+
+
 class VersionChanged(StorageError):
     """An operator has rolled back or frozen maps since what is to be published was begun."""
 

@@ -33,6 +33,7 @@ from app.storage import keys
 from app.storage.errors import (
     CorruptVersion,
     LeaseLost,
+    NewerVersion,
     StorageUnavailable,
     UnknownVersion,
     VersionChanged,
@@ -55,15 +56,16 @@ def pack_manifest(manifest: dict[str, Any]) -> bytes:
 
 def unpack_manifest(version: str, data: bytes | None, schema_version: int) -> dict[str, Any]:
     """The manifest of a version; raises UnknownVersion without bytes, CorruptVersion on wrong
-    ones and on another schema_version."""
+    ones and on another schema_version, which is NewerVersion on a later one."""
     if data is None:
         raise UnknownVersion(version)
     seal, packed = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
     if sha256(packed).digest() != seal:
         raise CorruptVersion(version, "the sha256 of its manifest is wrong")
     manifest: dict[str, Any] = orjson.loads(packed)
-    if manifest.get("schema_version") != schema_version:
-        raise CorruptVersion(version, f"only schema_version {schema_version} is known")
+    if (found := manifest.get("schema_version", 0)) != schema_version:
+        kind = NewerVersion if found > schema_version else CorruptVersion
+        raise kind(version, f"only schema_version {schema_version} is known")
     if version not in (manifest["version"], HELD):
         raise CorruptVersion(version, f"its manifest is that of {manifest['version']!r}")
     return manifest

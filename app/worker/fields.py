@@ -9,17 +9,22 @@ get the whole, which is what impressions with them were served.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
+from app.storage.keys import begun_hours
 from app.worker.atlas_cache import AtlasCache
 from app.worker.experiments import finite
-from calibrators.bins.table import BinsTable
+from calibrators.bins.table import BinsTable, History
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
+from calibrators.fields.window import FieldWindow
+from calibrators.maps.groups import FieldGroups, GroupOf
 from calibrators.samples import Floats, sum_at
 from evaluation.fields.field_errors import FieldSums
 from evaluation.fields.multicalibration import SegmentSums, spreads_of
@@ -37,6 +42,18 @@ _FEWEST: Final = 10
 """Samples of a value that counts as a segment."""
 
 Row = Mapping[str, Any]
+
+
+def groups_said(bins: BinsStore, settings: Settings, target: str, as_of: float) -> GroupOf | None:
+    """The group of campaigns, where a field says it: by the hours up to a moment in epoch seconds
+    that a refit learns from. None where no field does."""
+    if settings.group_field is None:
+        return None
+    window, behind = FieldWindow(), begun_hours(as_of)
+    history = History(as_of / SECONDS_PER_HOUR, (), partial(bins.field_tables, target))
+    hours = max(settings.window_hours, settings.history_hours)
+    window.read(history, range(behind - hours, behind))
+    return FieldGroups(settings.group_field, window.owners(settings.group_field))
 
 
 @dataclass(frozen=True, slots=True)

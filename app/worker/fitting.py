@@ -16,6 +16,7 @@ from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, re
 from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
 from calibrators.bins.table import History, HourTables, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
+from calibrators.maps.groups import GroupOf
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
@@ -31,7 +32,6 @@ class Methods:
     def __init__(self, settings: Settings) -> None:
         self.together: Divided | None = None
         self._settings = settings
-        self._groups = groups_of(settings)
         self._made: dict[str, Method] = {}
         self._memories: dict[tuple[str, str], object] = {}
         self._scales: dict[tuple[str, str], ScaleOfScores | None] = {}
@@ -47,7 +47,7 @@ class Methods:
                 bin_size=settings.bin_size,
                 prior_strength=settings.prior_strength,
                 sufficiency=Sufficiency(settings.min_samples, settings.min_positives),
-                groups=self._groups,
+                groups=groups_of(settings),
             )
         return self._made[calibrator]
 
@@ -92,16 +92,18 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     return found.with_effects(atlas.effects).with_spreads_of(atlas)
 
 
-def kept(atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str]) -> Atlas:
-    """The atlas with these campaigns served by what serves them now, as maps of their own."""
+def kept(
+    atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str], said: GroupOf | None = None
+) -> Atlas:
+    """These campaigns keep what serves them, as maps of their own; `said` names their groups."""
     if not campaigns:
         return atlas
     # An atlas without campaigns is false, too, and may have a target's map and those of groups.
     source, groups = Atlas.empty() if in_force is None else in_force, atlas.groups
     names = names_by_version(atlas.campaigns, campaigns)
-    # Which campaign is of which group a field says to the refit alone.
-    of = {name: groups.group_of(campaign_of(name)) if groups else None for name in names}
-    return atlas.with_own({name: source.map_of(name, of[name]) for name in names})
+    # Of atlases that are read from bytes no field says it.
+    of = said or (groups.group_of if groups else lambda _: None)
+    return atlas.with_own({name: source.map_of(name, of(campaign_of(name))) for name in names})
 
 
 def filled(atlas: Atlas | None, source: Atlas | None) -> Atlas | None:
@@ -167,7 +169,10 @@ class Fitting:
     def hours(self, target: str, own: Mapping[str, str]) -> int:
         """How many hours of a target's history its refit looks at."""
         names = {self.calibrator_of(target), *own.values()}
-        return max(self._hours(name) for name in names)
+        methods = map(self.methods.of, names)
+        # The trial of single campaigns is the refit of an hour before.
+        guard = self.settings.guard
+        return max(each.hours + (guard and isinstance(each, PerCampaign)) for each in methods)
 
     def whole(self, target: str, history: History, own: Mapping[str, str]) -> Candidate:
         """Maps of all campaigns; `own` are the calibrators of campaigns that have theirs."""
@@ -229,11 +234,6 @@ class Fitting:
             base.notes or fitted.notes,
             set_aside=base.set_aside | (fitted.set_aside & {*campaigns}),
         )
-
-    def _hours(self, calibrator: str) -> int:
-        method = self.methods.of(calibrator)
-        # Their trial is the refit of an hour before.
-        return method.hours + (self.settings.guard and isinstance(method, PerCampaign))
 
 
 class _Windows:

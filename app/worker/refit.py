@@ -22,7 +22,7 @@ from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.experiments import Canary, Challengers
-from app.worker.fields import FieldsReport
+from app.worker.fields import FieldsReport, groups_said
 from app.worker.fitting import (
     FROZEN,
     Fitting,
@@ -231,10 +231,11 @@ class Refitter:
         found = self.cache.load(version)
         in_force = self._in_force() or CachedVersion()
         frozen, freezes = self._frozen()
-        atlases = {
-            target: kept(atlas, in_force.atlases.get(target), frozen_campaigns(frozen, target))
-            for target, atlas in found.atlases.items()
-        }
+        atlases = {}
+        for target, atlas in found.atlases.items():
+            serving, names = in_force.atlases.get(target), frozen_campaigns(frozen, target)
+            said = groups_said(self.bins, self.settings, target, found.as_of)
+            atlases[target] = kept(atlas, serving, names, said)
         chosen = RefittedTargets(atlases, dict(found.targets), held["reasons"])
         report = self._report(Request(found.as_of), in_force, chosen, 0.0) | {"approved": version}
         published = self._publish(report, in_force, chosen, lease_token, now, (expected, freezes))

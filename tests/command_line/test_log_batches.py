@@ -103,7 +103,7 @@ def test_a_row_of_another_length_is_named(tmp_path):
     ("rows", "line"),
     [('0.5,"a\n' * 3, 4), ('0.5,"a"b\n', 4), ('0.5,"a\nb"\n"0.5"5,c\n', 6), ('0.5,"a', 4)],
 )
-def test_a_stray_quote_is_named_with_its_line(
+def test_a_misplaced_quote_is_named_with_its_line(
     tmp_path: Path, rows: str, line: int, skip_bad: bool, size: int
 ) -> None:
     """Arrow takes other lines, or "b", for a part of the value."""

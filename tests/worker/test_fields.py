@@ -11,6 +11,7 @@ from app.click_log.rows import ClosedClick
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.lease import Lease
+from app.storage.overrides import FrozenTargets
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.versions import Versions
 from app.worker.fitting import Methods
@@ -20,6 +21,8 @@ from calibrators import Atlas, CalibrationMap
 from calibrators.bins.codecs import SCALE
 from calibrators.bins.table import History
 from calibrators.fields.sums import SEPARATOR
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.click_log.rows import START, WINDOW, click, clicks_in
 from tests.worker.conftest import HOUR
 
@@ -35,6 +38,34 @@ def batch_of(hour: int) -> EventBatch:
         came = float(rng.random() < 2 * score)
         batch.add("click", hour, "ab"[place % 2], score, 1.0, came, fields=said)
     return batch
+
+
+def test_an_approval_keeps_what_a_fields_group_gives_a_frozen_campaign(
+    redis_client: redis.Redis, settings: Settings, append: Append
+) -> None:
+    """Atlases that are read from bytes do not say of which group it is."""
+    settings = settings.model_copy(update={"fields": ("device",), "group_field": "device"})
+    bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
+    versions, lease = Versions(redis_client, 4), Lease(redis_client, "worker", "me", 60.0)
+    frozen = FrozenTargets(redis_client)
+    refitter = Refitter(settings, bins, versions, frozen=frozen)
+    lease.acquire()
+    append(batch_of(HOUR))
+    bins.fold()
+    theirs, target, new = map(CalibrationMap.proportional, (0.3, 0.9, 0.5))
+    both = MapColumns.of_maps([theirs, theirs])
+    groups = GroupMaps(FieldGroups("device"), ("android", "ios"), both)
+    in_force, waiting = Atlas.build({}, target, groups), Atlas.build({"a": new, "other": new})
+    moment = float((HOUR + 1) * SECONDS)
+    versions.publish(lease.token, moment, 1.0, {"click": in_force.to_bytes()}, {})
+    held = {"click": waiting.to_bytes()}, {"targets": {"click": {}}}, {"reasons": {}}
+    version = versions.hold(lease.token, moment, 1.0, *held)
+    frozen.freeze(["click:a", "click:other"], 1.0)
+
+    report = refitter.approve(version, lease.token, 2.0)
+
+    atlas = Atlas.from_bytes(versions.load(report["version"]).atlases["click"])
+    assert (atlas.map_of("a"), atlas.map_of("other")) == (theirs, target)
 
 
 def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(

@@ -5,11 +5,11 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage import keys
-from app.storage.errors import LeaseLost
+from app.storage.errors import LeaseLost, NewerVersion
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat, Lease
 from app.storage.overrides import FrozenTargets
-from app.storage.versions import Versions
+from app.storage.versions import Versions, pack_manifest
 from app.worker.loop import Worker
 from calibrators import Atlas
 from evaluation import EventTable
@@ -75,15 +75,23 @@ def test_a_store_that_was_emptied_is_no_fresh_one(refit, append_log, outcomes, r
     assert Versions(redis_client, 8).current() is None
 
 
+@pytest.mark.parametrize("newer_part", ["atlas", "manifest"])
 @pytest.mark.parametrize("frozen", [(), ("click",)])
 def test_a_store_of_a_newer_release_is_no_fresh_one(
-    frozen, refit, run, append_log, outcomes, redis_client, worker
+    newer_part, frozen, refit, run, append_log, outcomes, redis_client, worker
 ):
     """A worker from before it reads no version: what is frozen would get no map at all."""
     append_log(outcomes(hours=4))
-    newer = Atlas.empty().to_bytes().replace(b"SATL\x01\x00", b"SATL\xff\x00", 1)
+    newer = Atlas.empty().to_bytes()
+    if newer_part == "atlas":
+        newer = newer.replace(b"SATL\x01\x00", b"SATL\xff\x00", 1)
     versions, token = worker._versions, worker._lease.token
     in_force = versions.publish(token, HOUR * SECONDS, 1.0, {"click": newer}, {})
+    if newer_part == "manifest":
+        manifest = pack_manifest({**versions.manifest(in_force), "schema_version": 2})
+        redis_client.hset(keys.version(in_force), "manifest", manifest)
+        with pytest.raises(NewerVersion, match="is of a newer release: only schema_version 1 is"):
+            versions.load(in_force)
     FrozenTargets(redis_client).freeze(frozen, 2.0)
 
     held = refit(HOUR + 4)
