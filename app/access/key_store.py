@@ -146,7 +146,8 @@ class KeyStore:
         return result
 
     def _put(self, key: ApiKey, found: Mapping[str, ApiKey], change: Pipeline, now: float) -> None:
-        old = [one for one in found.values() if _is_forgotten(one, now)]
+        ended = [(one, one.ended_at(now)) for one in found.values()]
+        old = [one for one, at in ended if at is not None and at < now - _SHOWN_SECONDS]
         if len(found) - len(old) >= MOST_KEYS:
             raise KeyConflict(f"there are {MOST_KEYS} keys, the most there may be")
         for one in old:
@@ -173,11 +174,6 @@ def _known(found: Mapping[str, ApiKey], key_id: str) -> ApiKey:
     if key_id not in found:
         raise UnknownKey(key_id)
     return found[key_id]
-
-
-def _is_forgotten(key: ApiKey, now: float) -> bool:
-    ended = key.ended_at(now)
-    return ended is not None and ended < now - _SHOWN_SECONDS
 
 
 def _check_rotation(old: ApiKey, found: Mapping[str, ApiKey], now: float) -> None:

@@ -152,13 +152,16 @@ class Authorization:
         token = given[len(_BEARER) :].strip().decode("latin-1")
         key = table.find(token, at)
         if key is None or given[: len(_BEARER)].lower() != _BEARER:
-            raise _no_key()
+            detail = "give a valid API key, as `Authorization: Bearer sir_...`"
+            raise Problem(HTTPStatus.UNAUTHORIZED, "no-valid-key", detail, _REALM)
         lasts = _REMEMBERED_SECONDS
         if key.expires_at is not None:
             lasts = min(lasts, key.expires_at - at)
         if len(self._remembered) >= _MOST_REMEMBERED:
             self._remembered.clear()
-        caller = Caller(key.id, _with_implied(key.scopes), key.campaigns, self._limit(key, table))
+        # Who may change everything may look at it.
+        scopes = key.scopes | {KeyScope.READ} if KeyScope.ADMIN in key.scopes else key.scopes
+        caller = Caller(key.id, scopes, key.campaigns, self._limit(key, table))
         found = self._remembered[given] = _Remembered(now + lasts, table, caller)
         return found
 
@@ -170,16 +173,6 @@ class Authorization:
             self._limits = {one: kept for one, kept in self._limits.items() if one in table.keys}
             limit = self._limits[key.id] = RateLimit(key.rate_limit)
         return limit
-
-
-def _with_implied(scopes: frozenset[KeyScope]) -> frozenset[KeyScope]:
-    """Who may change everything may look at it."""
-    return scopes | {KeyScope.READ} if KeyScope.ADMIN in scopes else scopes
-
-
-def _no_key() -> Problem:
-    detail = "give a valid API key, as `Authorization: Bearer sir_...`"
-    return Problem(HTTPStatus.UNAUTHORIZED, "no-valid-key", detail, _REALM)
 
 
 def _missing(scope: KeyScope) -> Problem:

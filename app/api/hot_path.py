@@ -72,7 +72,10 @@ def check_head(
     """
     given = headers.get(b"content-type")
     if given is not None and media_type(given) not in media_types:
-        raise _unknown_media_type(given, media_types)
+        detail = (
+            f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(media_types)}"
+        )
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
     encoding = headers.get(b"content-encoding")
     if encoding is not None:
         _check_encoding(encoding.lower())
@@ -135,11 +138,6 @@ def _step(member: Any, given: bytes) -> bytes:
     if not (piece or given or member.eof):
         raise _bad_gzip("the stream is cut short")
     return piece
-
-
-def _unknown_media_type(given: bytes, known: Collection[str]) -> Problem:
-    detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(known)}"
-    return Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
 
 
 def _check_encoding(encoding: bytes) -> None:

@@ -62,7 +62,8 @@ def expire(folder: Folder, before: float) -> int:
     for prefix in _PREFIXES:
         for dataset in DATASETS:
             over = _over(folder, prefix + dataset, before)
-            for path in sorted({_largest_over(partition, before) for partition in over}):
+            # The folder of the whole day, once nobody writes into it any more.
+            for path in sorted({p.date_path if p.day_ends <= before else p.path for p in over}):
                 folder.delete_folder(prefix + path)
             expired += len(over)
     return expired
@@ -71,11 +72,6 @@ def expire(folder: Folder, before: float) -> int:
 def _over(folder: Folder, path: str, before: float) -> set[Partition]:
     found = {Partition.of_path(entry.path) for entry in folder.entries(path)}
     return {partition for partition in found if partition and partition.ends <= before}
-
-
-def _largest_over(partition: Partition, before: float) -> str:
-    """The folder of the whole day, once nobody writes into it any more."""
-    return partition.date_path if partition.day_ends <= before else partition.path
 
 
 Row = TypeVar("Row")

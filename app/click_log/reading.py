@@ -72,7 +72,8 @@ def in_order(table: Any, *keys: str) -> Any:
     """The rows by these columns, ascending; equal ones stay as they stand."""
     if _is_ordered(table, keys):
         return table
-    columns = pa.table({key: _sortable(table[key]) for key in keys})
+    held = {key: table[key] for key in keys}
+    columns = pa.table({k: c.cast(TEXT) if c.type == CATEGORY else c for k, c in held.items()})
     return table.take(pc.sort_indices(columns, sort_keys=[(key, "ascending") for key in keys]))
 
 
@@ -86,10 +87,6 @@ def _is_ordered(table: Any, keys: tuple[str, ...]) -> bool:
         return True
     ids = table[keys[1]]
     return bool(pc.all(pc.less(ids.take(ties), ids.take(ties + 1))).as_py())
-
-
-def _sortable(column: Any) -> Any:
-    return column.cast(TEXT) if column.type == CATEGORY else column
 
 
 def _suspects(hashes: Hashes) -> NDArray[np.intp]:
@@ -189,7 +186,9 @@ def read_clicks(
     store: StoredHours, target: str, first: float, behind: float, sample: Sample
 ) -> LoggedClicks:
     """The clicks with a score for the target and clicked_at in [first, behind), by hour."""
-    empty = _no_clicks(target)
+    # The columns that are there even where no part has them.
+    numbers = [(name, NUMBER) for name in (CLICKED_AT, SCORE + target, PROBABILITY + target)]
+    empty = pa.schema([(CLICK_ID, ID_TYPE), (CAMPAIGN, CATEGORY), *numbers]).empty_table()
     final = []
     for tables in _hours(store, CLICKS, first, behind, _wanted_of_clicks(target)):
         scored = _scored(stacked([empty, *tables]), target, first, behind)
@@ -248,12 +247,6 @@ def _wanted_of_clicks(target: str) -> Callable[[str], bool]:
 
 
 _OF_TARGET = (SCORE, PROBABILITY, CONVERTED_AT)
-
-
-def _no_clicks(target: str) -> Any:
-    """The columns that are there even where no part has them."""
-    numbers = [(name, NUMBER) for name in (CLICKED_AT, SCORE + target, PROBABILITY + target)]
-    return pa.schema([(CLICK_ID, ID_TYPE), (CAMPAIGN, CATEGORY), *numbers]).empty_table()
 
 
 def _scored(table: Any, target: str, first: float, behind: float) -> Any:

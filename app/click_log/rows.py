@@ -113,11 +113,8 @@ def stacked(tables: Sequence[Any]) -> Any:
     """
     types = {column.name: column.type for table in tables for column in table.schema}
     schema = pa.schema([(name, types[name]) for name in sorted(types)])
-    return pa.concat_tables([_under(table, schema) for table in tables]).unify_dictionaries()
-
-
-def _under(table: Any, schema: Any) -> Any:
-    return pa.table([_table_column(table, column) for column in schema], schema=schema)
+    alike = [pa.table([_table_column(one, c) for c in schema], schema=schema) for one in tables]
+    return pa.concat_tables(alike).unify_dictionaries()
 
 
 def _table_column(table: Any, wanted: Any) -> Any:

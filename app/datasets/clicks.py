@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +138,10 @@ def _stream(table: LogRows, columns: ClickColumns, order: Integers) -> ClickStre
     campaigns, rows = table.column(columns.campaign).categories("a campaign must have a name")
     scores = table.column(columns.score).scores()
     behaviours = [name for name in table.columns if name.startswith(_BEHAVIOUR)]
-    features: dict[str, Column] = {name: _behaviour(table.column(name)) for name in behaviours}
+    rule = "a behaviour is a number from 0 up, or empty where there was none"
+    read = partial(LogColumn.within, low=0, high=np.finfo(np.float64).max, rule=rule)
+    found = map(table.column, behaviours)
+    features: dict[str, Column] = {each.name: each.where_known(read, np.nan) for each in found}
     for name in table.columns:
         if name.startswith(_FEATURE):
             features[name] = FeatureColumn(name, (name,)).read(table)
@@ -154,12 +158,6 @@ def _delays(column: LogColumn, times: Floats) -> Floats:
         click = times[np.argmax(early)]
         column.refuse_where(early, f"a conversion comes after its click at {click}")
     return delay
-
-
-def _behaviour(column: LogColumn) -> Floats:
-    rule = "a behaviour is a number from 0 up, or empty where there was none"
-    largest = np.finfo(np.float64).max
-    return column.where_known(lambda known: known.within(0, largest, rule), np.nan)
 
 
 def _write(path: Path, streams: Iterable[ClickStream], known_until: float) -> int:

@@ -215,7 +215,8 @@ class BatchReader:
         self._file, self.present = file, present
         self.hours = HourNumbers()
         self._placements = SliceNames(MOST_VALUES)
-        self._values = {name: self._empty_names(name) for name in _sliced(present)}
+        sliced = dict.fromkeys((present.campaign, *present.columns.by, present.group))
+        self._values = {name: self._empty_names(name) for name in sliced if name is not None}
         self._fields = {name: SliceNames(MOST_GROUPS) for name in present.columns.fields}
 
     @property
@@ -311,8 +312,3 @@ def column_cut(column: str) -> str:
 
 def _cut_or_none(column: str | None) -> str | None:
     return None if column is None else column_cut(column)
-
-
-def _sliced(present: PresentColumns) -> list[str]:
-    names = (present.campaign, *present.columns.by, present.group)
-    return [*dict.fromkeys(name for name in names if name is not None)]

@@ -139,8 +139,8 @@ def _holds(where: Where, place: Where) -> bool:
         )
         is_there = info_of(filesystem, path).type != pyarrow.fs.FileType.NotFound
     inside = f"{file}/".startswith(f"{path}/") if is_there else _pattern(path).fullmatch(file)
-    seen = _is_seen(file, path if is_there else _base(path))
-    return bool(inside) and seen and filesystem.type_name == other.type_name
+    alike = filesystem.type_name == other.type_name
+    return bool(inside and alike) and _is_seen(file, path if is_there else _base(path))
 
 
 def name_of(where: Where) -> str:

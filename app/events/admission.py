@@ -89,10 +89,6 @@ def _bucket(unit: str | int | None) -> int:
     return bucket_of_number(unit)
 
 
-def _known_bucket(terms: Terms | None) -> int | None:
-    return None if terms is None or terms.bucket == NO_TERMS.bucket else terms.bucket
-
-
 def _term_columns(events: Sequence[Impression] | Sequence[TargetOutcome]) -> TermColumns:
     """`_terms` of many whose units are all in order."""
     units = list({event.unit for event in events if event.unit is not None})
@@ -261,7 +257,9 @@ class Admission:
             try:
                 self.admit(event, index)
             except (ValidationError, Untimely) as error:
-                self._reject(_rejection(index, event, error))
+                reason = error.reason if isinstance(error, Untimely) else INVALID
+                what = TYPE_NAMES[type(event)]
+                self._reject(EventRejection(index, str(error), what, reason))
             if perf_counter() > until:
                 yield
                 until = perf_counter() + SLICE_SECONDS
@@ -428,8 +426,9 @@ class Admission:
         check_features(features)
         known = (event.scores, features)
         fields = event.fields or {}
+        bucket = None if terms is None or terms.bucket == NO_TERMS.bucket else terms.bucket
         click = OpenClick(
-            click_id, event.campaign, clicked_at, *known, fields=fields, bucket=_known_bucket(terms)
+            click_id, event.campaign, clicked_at, *known, fields=fields, bucket=bucket
         )
         self.batch.add_click(index, click, opens=opens, cell=cell)
 
@@ -479,11 +478,6 @@ class Admission:
         if CLICK not in scores:
             raise ValidationError(f"scores.{CLICK}", "is required: it says which cell to count in")
         return scores[CLICK]
-
-
-def _rejection(index: int, event: Event, error: ValidationError | Untimely) -> EventRejection:
-    reason = error.reason if isinstance(error, Untimely) else INVALID
-    return EventRejection(index, str(error), TYPE_NAMES[type(event)], reason)
 
 
 def _checked_id(field: str, event_id: str) -> str:

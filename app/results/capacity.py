@@ -155,11 +155,14 @@ def capacity(traffic: Traffic, settings: Settings) -> Capacity:
     stored = _redis_bytes(traffic, settings, maps)
     scores = traffic.scores / traffic.batch * CALIBRATE_US.at(traffic.batch)
     api = math.ceil((scores + traffic.events * EVENT_US.at(traffic.batch)) / 1e6 / BUSY)
+    clicks = traffic.delayed_clicks * 86_400 * settings.click_log_days
+    # As if every click converted.
+    click_log = clicks * (CLICK_DISK_BYTES.at(clicks) + CONVERSION_DISK_BYTES.by_size[1])
     needs = {
         "API": _need(api, api * _api_bytes(maps), 2 * maps * VERSION_BYTES.at(maps)),
         "worker": _need(1, _worker_bytes(traffic, settings, window_clicks, delayed), 0),
         "Redis": _need(1, stored, DISK_ROOM * stored),
-        "click log": _need(0, 0, _click_log_bytes(traffic, settings)),
+        "click log": _need(0, 0, click_log),
     }
     return Capacity(needs, refit, tuple(_warnings(settings, redis_load, refit)))
 
@@ -219,12 +222,6 @@ def _field_bytes(traffic: Traffic, settings: Settings) -> float:
     )
     hourly = 3600 * traffic.events / targets
     return targets * sum(each * _row_bytes(hourly / each) for each in rows)
-
-
-def _click_log_bytes(traffic: Traffic, settings: Settings) -> float:
-    """As if every click converted."""
-    kept = traffic.delayed_clicks * 86_400 * settings.click_log_days
-    return kept * (CLICK_DISK_BYTES.at(kept) + CONVERSION_DISK_BYTES.by_size[1])
 
 
 def _warnings(settings: Settings, redis_load: float, refit: float) -> list[str]:

@@ -262,7 +262,10 @@ def decode_block(data: bytes, seed: int = 0) -> Block:
     scores, counts, positives = values
     fields = unpack_fields(packed, length) if packed else None
     block = Block(names, rows, scores, counts, positives, terms, fields)
-    return _without_duplicates(block, np.frombuffer(marks, np.uint8)) if marks else block
+    marked = np.frombuffer(marks or bytes(length), np.uint8)
+    if len(marked) != length or (marked > 1).any():
+        raise ValueError(f"a block of {length} rows needs as many marks of 0 or 1, or none")
+    return block.chosen(marked == 0) if marks else block
 
 
 def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes, int, bytes]:
@@ -313,12 +316,6 @@ def pack_short_names(names: Sequence[str]) -> bytes:
     if max(lengths, default=0) > _LONGEST_OF_ONE_BYTE:
         return pack_names(names)
     return COLUMN_OF_BYTES + bytes(lengths) + b"".join(encoded)
-
-
-def _without_duplicates(block: Block, marks: NDArray[np.uint8]) -> Block:
-    if len(marks) != len(block) or (marks > 1).any():
-        raise ValueError(f"a block of {len(block)} rows needs as many marks of 0 or 1, or none")
-    return block.chosen(marks == 0)
 
 
 _CONVERSION_MAGIC = b"SCNV"

@@ -168,8 +168,7 @@ class Fitting:
 
     def hours(self, target: str, own: Mapping[str, str]) -> int:
         """How many hours of a target's history its refit looks at."""
-        names = {self.calibrator_of(target), *own.values()}
-        methods = map(self.methods.of, names)
+        methods = map(self.methods.of, {self.calibrator_of(target), *own.values()})
         # The trial of single campaigns is the refit of an hour before.
         guard = self.settings.guard
         return max(each.hours + (guard and isinstance(each, PerCampaign)) for each in methods)

@@ -181,16 +181,12 @@ class FieldCells:
         segments = sum(map(prod, shapes.values()))
         while segments * (CELLS >> self._joined) > self._most and CELLS >> self._joined > 1:
             self._joined += 1
-            self._differences = {family: _halved(t) for family, t in self._differences.items()}
+            held = self._differences.items()
+            self._differences = {name: t[..., ::2] + t[..., 1::2] for name, t in held}
         for family, shape in shapes.items():
             cells = CELLS >> self._joined
             self._sums[family] = _grown(self._sums[family], (*shape, _SUMS))
             self._differences[family] = _grown(self._differences[family], (*shape, cells))
-
-
-def _halved(cells: Floats) -> Floats:
-    halved: Floats = cells[..., ::2] + cells[..., 1::2]
-    return halved
 
 
 def _grown(table: Floats, shape: tuple[int, ...]) -> Floats:

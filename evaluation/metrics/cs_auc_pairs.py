@@ -59,12 +59,13 @@ class RankedPositions:
         order = ranked.order if isinstance(ranked.order, np.ndarray) else np.arange(len(scores))
         spots = np.flatnonzero(chosen[order])
         runs = ranked.holding(spots)
+        starts = np.arange(len(order)) if ranked.starts is None else ranked.starts
         return cls(
             rows=order[spots],
             above=weight_above(ranked)[runs],
             tied=ranked.weights[runs],
             runs=runs,
-            ties=np.flatnonzero(_row_counts(ranked, len(order))[runs] > 1),
+            ties=np.flatnonzero(np.diff(starts, append=len(order))[runs] > 1),
             totals=ranked.group_sums(ranked.weights),
             row_counts=ranked.row_counts,
         )
@@ -223,9 +224,3 @@ def weight_above(runs: Runs) -> Floats:
     ticks = (end - reached[:-1]) + (end - reached[1:])
     above: Floats = np.ldexp(ticks, np.repeat(-1 - runs.axis.exponents, sizes))
     return above
-
-
-def _row_counts(runs: Runs, n: int) -> Integers:
-    """Samples in each run, shape (r,), of n in all."""
-    starts = np.arange(n) if runs.starts is None else runs.starts
-    return np.diff(starts, append=n)

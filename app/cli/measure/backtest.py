@@ -99,7 +99,9 @@ def _run_log(
     log: str, given: BacktestOptions, settings: Settings, columns: LogColumns, reading: Reading
 ) -> None:
     methods = _chosen_methods(given.calibrators, settings, raw_samples=given.raw_samples)
-    _check_reference(given.against, methods)
+    if given.against not in (None, RAW, *methods):
+        known = ", ".join((RAW, *methods))
+        raise CommandError(f"--against {given.against!r}: give one of {known}")
     try:
         found = LogBacktest(settings, methods, given).run(log, columns, reading)
     except BinOverflow as error:
@@ -185,11 +187,6 @@ def _chosen_methods(names: str | None, settings: Settings, *, raw_samples: bool)
     if raw_samples and POOLED in wanted:
         raise CommandError(f"--raw-samples: {POOLED} learns from bins of all campaigns")
     return {name: method_of(name, settings) for name in wanted}
-
-
-def _check_reference(against: str | None, chosen: Methods) -> None:
-    if against not in (None, RAW, *chosen):
-        raise CommandError(f"--against {against!r}: give one of {', '.join((RAW, *chosen))}")
 
 
 def _one_log(logs: Sequence[str]) -> str:

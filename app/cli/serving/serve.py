@@ -74,16 +74,13 @@ def _require_audit_file(path: Path | None) -> None:
 def _serve_alone(settings: Settings) -> None:
     from app.api.server.server import run_server
 
-    with reloaded_by_sighup(_warn_of_reload), _listening_for_admins(settings) as admin:
+    told = "SIGHUP replaces no process that is alone: its port would close"
+    with reloaded_by_sighup(lambda: _log.warning(told)), _listening_for_admins(settings) as admin:
         # Said before everything is loaded: uvicorn, which listens by itself, says it after.
         with _listening(settings, settings.port):
             pass
         with opened_store(settings) as store_url:
             run_server(settings, store_url, admin)
-
-
-def _warn_of_reload() -> None:
-    _log.warning("SIGHUP replaces no process that is alone: its port would close")
 
 
 def _serve_as_worker(

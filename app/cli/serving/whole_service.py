@@ -54,7 +54,9 @@ def whole_service(
     """
     settings = settings_with(options)
     port = settings.port or free_port(settings.host)
-    _require_free(settings.host, port)
+    if not is_free(settings.host, port):
+        where = f"port {port} of {settings.host}"
+        raise CommandError(f"cannot listen on {where}: choose another with --port")
     external = external_store(settings)
     url = url_of(settings.host, port)
     with Supervision() as supervision:
@@ -69,11 +71,6 @@ def whole_service(
             supervision.add(child)
         _await_ready(url, supervision)
         yield WholeService(url, supervision, worker, api)
-
-
-def _require_free(host: str, port: int) -> None:
-    if not is_free(host, port):
-        raise CommandError(f"cannot listen on port {port} of {host}: choose another with --port")
 
 
 def _log(logs: Path | None, command: str) -> Path | None:
