@@ -44,7 +44,7 @@ _FEWEST: Final = 10
 Row = Mapping[str, Any]
 
 
-def groups_by_field(bins: BinsStore, settings: Settings, target: str, as_of: float) -> GroupOf | None:
+def owning_groups(bins: BinsStore, settings: Settings, target: str, as_of: float) -> GroupOf | None:
     """The group of campaigns, where a field says it: by the hours up to a moment in epoch seconds
     that a refit learns from. None where no field does."""
     if settings.group_field is None:

@@ -93,16 +93,16 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
 
 
 def kept(
-    atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str], told: GroupOf | None = None
+    atlas: Atlas, in_force: Atlas | None, campaigns: Collection[str], named: GroupOf | None = None
 ) -> Atlas:
-    """These campaigns keep what serves them, as maps of their own; `told` names their groups."""
+    """These campaigns keep what serves them, as maps of their own; `named` tells their groups."""
     if not campaigns:
         return atlas
     # An atlas without campaigns is false, too, and may have a target's map and those of groups.
     source, groups = Atlas.empty() if in_force is None else in_force, atlas.groups
     names = names_by_version(atlas.campaigns, campaigns)
     # Of atlases that are read from bytes no field says it.
-    of = told or (groups.group_of if groups else lambda _: None)
+    of = named or (groups.group_of if groups else lambda _: None)
     return atlas.with_own({name: source.map_of(name, of(campaign_of(name))) for name in names})
 
 

@@ -22,7 +22,7 @@ from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.experiments import Canary, Challengers
-from app.worker.fields import FieldsReport, groups_by_field
+from app.worker.fields import FieldsReport, owning_groups
 from app.worker.fitting import (
     FROZEN,
     Fitting,
@@ -234,8 +234,8 @@ class Refitter:
         atlases = {}
         for target, atlas in found.atlases.items():
             serving, names = in_force.atlases.get(target), frozen_campaigns(frozen, target)
-            told = groups_by_field(self.bins, self.settings, target, found.as_of)
-            atlases[target] = kept(atlas, serving, names, told)
+            named = owning_groups(self.bins, self.settings, target, found.as_of)
+            atlases[target] = kept(atlas, serving, names, named)
         chosen = RefittedTargets(atlases, dict(found.targets), held["reasons"])
         report = self._report(Request(found.as_of), in_force, chosen, 0.0) | {"approved": version}
         published = self._publish(report, in_force, chosen, lease_token, now, (expected, freezes))
