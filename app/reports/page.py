@@ -10,7 +10,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from app.errors import FAILED, CommandError, typed_command
 from app.reports.drawing import Value, series_style
@@ -178,7 +178,7 @@ def markup_of(page: Page) -> str:
         trusted=_trusted,
         layout=layout,
         numeric_columns=numeric_columns,
-        paragraphs=lambda text: [*filter(None, map(str.strip, re.split(r"\n\s*\n", text)))],
+        paragraphs=_paragraphs,
         style_of=series_style,
     )
 
@@ -187,10 +187,13 @@ def markup_of(page: Page) -> str:
 def _template() -> "Template":
     from jinja2 import Environment, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    # Texts that come from logs; markup is our own.
-    environment.finalize = lambda value: clean(value) if type(value) is str else value
+    environment = Environment(autoescape=True, undefined=StrictUndefined, finalize=_clean)
     return environment.from_string(_read("page.html"))
+
+
+def _clean(value: Any) -> Any:
+    """Texts that come from logs; markup is our own."""
+    return clean(value) if type(value) is str else value
 
 
 def _read(name: str) -> str:
@@ -201,3 +204,7 @@ def _trusted(text: str) -> "Markup":
     from markupsafe import Markup
 
     return Markup(text)
+
+
+def _paragraphs(text: str) -> list[str]:
+    return [part.strip() for part in re.split(r"\n\s*\n", text) if part.strip()]

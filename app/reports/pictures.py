@@ -204,12 +204,15 @@ def _draw_groups(axes: "Axes", name: str, groups: QuantileRates) -> None:
     whiskers = np.maximum([below, above], 0.0)
     axes.bar(places, groups.rates, width=0.62, color=COLOURS[1])
     axes.errorbar(places, groups.rates, whiskers, fmt="none", ecolor=INK, elinewidth=1, capsize=3)
-    ends = [[*map(_rounded, each.tolist())] for each in (groups.lowest, groups.highest)]
-    ranges = zip(*ends, groups.lowest == groups.highest, strict=True)
-    axes.set_xticks(places, [low if one else f"{low} to\n{high}" for low, high, one in ranges])
+    ranges = zip(groups.lowest.tolist(), groups.highest.tolist(), strict=True)
+    axes.set_xticks(places, [_range(low, high) for low, high in ranges])
     axes.grid(visible=False, axis="x")
     axes.set_title(f"Conversion rate by {name}", **CAPTION)
     axes.set_xlabel(f"{name}, groups of about as many clicks each")
+
+
+def _range(low: float, high: float) -> str:
+    return _rounded(low) if low == high else f"{_rounded(low)} to\n{_rounded(high)}"
 
 
 def _rounded(value: float) -> str:

@@ -103,9 +103,7 @@ def test_a_row_of_another_length_is_named(tmp_path):
     ("rows", "line"),
     [('0.5,"a\n' * 3, 4), ('0.5,"a"b\n', 4), ('0.5,"a\nb"\n"0.5"5,c\n', 6), ('0.5,"a', 4)],
 )
-def test_a_misplaced_quote_is_named_with_its_line(
-    tmp_path: Path, rows: str, line: int, skip_bad: bool, size: int
-) -> None:
+def test_a_misplaced_quote_is_named_with_its_line(tmp_path, rows, line, skip_bad, size):
     """Arrow takes other lines, or "b", for a part of the value."""
     path = tmp_path / "log.csv.gz"
     path.write_bytes(gzip.compress(f'score,campaign\n0.5,5" disk\n0.5,a\n{rows}'.encode()))
@@ -116,7 +114,7 @@ def test_a_misplaced_quote_is_named_with_its_line(
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_values_of_several_lines_may_lie_across_blocks(tmp_path: Path, end: str) -> None:
+def test_values_of_several_lines_may_lie_across_blocks(tmp_path, end):
     names = [f'{i},{end}5" ""x{"y" * (i % 40)}' for i in range(ROWS)]
     lines = ['"score",campaign', *(f'0.5,"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]
     (tmp_path / "log.csv").write_bytes(b"\xef\xbb\xbf" + end.join(lines).encode())
@@ -127,7 +125,7 @@ def test_values_of_several_lines_may_lie_across_blocks(tmp_path: Path, end: str)
     assert values(batches, "campaign") == names
 
 
-def test_a_file_is_closed_when_no_one_reads_on(tmp_path: Path) -> None:
+def test_a_file_is_closed_when_no_one_reads_on(tmp_path):
     file = LogReader(write(tmp_path / "log.csv"), lambda *_: ["score"], TYPES)
     batches = file.batches(100, 5_000)
     assert next(batches).first == 0

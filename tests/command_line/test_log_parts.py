@@ -268,7 +268,7 @@ def test_values_of_json_may_be_of_many_types(tmp_path):
     assert found.outcomes.tolist() == [1.0, 0.0]
 
 
-def test_what_is_read_is_not_written_to(tmp_path: Path, called: Callable[..., Any]) -> None:
+def test_what_is_read_is_not_written_to(tmp_path, called):
     log = tmp_path / "log"
     log.mkdir()
     (log / "a.csv").write_text(HEAD + ROW)

@@ -41,8 +41,8 @@ def batch_of(hour: int) -> EventBatch:
 
 
 def test_an_approval_keeps_what_a_fields_group_gives_a_frozen_campaign(
-    redis_client: redis.Redis, settings: Settings, append: Append
-) -> None:
+    redis_client, settings, append
+):
     """Atlases that are read from bytes do not say of which group it is."""
     settings = settings.model_copy(update={"fields": ("device",), "group_field": "device"})
     bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
