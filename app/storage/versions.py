@@ -77,20 +77,20 @@ def check_digest(version: str, name: str, data: bytes, expected: str) -> None:
         raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
 
 
-def chunks_of(data: bytes, size: int) -> list[bytes]:
-    """The bytes in chunks, the last one shorter."""
-    return [data[start : start + size] for start in range(0, len(data), size)]
+def chunks_of(data: bytes, size: int) -> Iterator[bytes]:
+    """The bytes in chunks, the last one shorter; one is in memory at a time."""
+    return (data[start : start + size] for start in range(0, len(data), size))
 
 
 def described(data: bytes, size: int) -> dict[str, Any]:
     """What a manifest says of bytes in chunks of a size."""
-    chunks = len(chunks_of(data, size))
+    chunks = len(range(0, len(data), size))
     return {"bytes": len(data), "chunks": chunks, "sha256": sha256(data).hexdigest()}
 
 
-def stage(client: redis.Redis, key: str, fields: Mapping[str, bytes]) -> None:
+def stage(client: redis.Redis, key: str, fields: Iterable[tuple[str, bytes]]) -> None:
     """Write fields of a hash that is not published yet, one after the other."""
-    for name, data in fields.items():
+    for name, data in fields:
         pipeline = client.pipeline(transaction=True)
         pipeline.hset(key, name, data)
         pipeline.expire(key, STAGED_SECONDS)
@@ -320,10 +320,10 @@ class Versions:
             "atlases": {name: described(data, self._chunk_bytes) for name, data in atlases.items()},
         }
         key, fields = keys.version(version), {"manifest": pack_manifest(manifest)}
-        stage(self._client, key, fields | {"report": packed_report})
+        stage(self._client, key, (fields | {"report": packed_report}).items())
         for target, data in atlases.items():
             chunks = enumerate(chunks_of(data, self._chunk_bytes))
-            stage(self._client, key, {f"{target}:{place}": chunk for place, chunk in chunks})
+            stage(self._client, key, ((f"{target}:{place}", chunk) for place, chunk in chunks))
         return manifest
 
     @reaching_the_store()

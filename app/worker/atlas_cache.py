@@ -15,8 +15,9 @@ from calibrators import Atlas
 from calibrators.arms import CHALLENGER
 
 _log = logging.getLogger(__name__)
-# What serves, what served when the newest hour began and the hour before, and what comes next.
-_KEPT = 4
+# What serves, what served when the newest hour began and the hour before, and what comes next; of
+# large ones only what serves and what served, as each takes a kilobyte a map.
+_KEPT, _LARGE_KEPT, _LARGE = 4, 2, 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,8 @@ class AtlasCache:
     def put(self, version: str, cached: CachedVersion) -> None:
         """Keep what was just loaded or published."""
         self._held[version] = cached
-        while len(self._held) > _KEPT:
+        large = sum(map(len, cached.atlases.values())) > _LARGE
+        while len(self._held) > (_LARGE_KEPT if large else _KEPT):
             self._held.popitem(last=False)
 
     def load(self, version: str) -> CachedVersion:

@@ -84,12 +84,10 @@ def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
     Every other map, the target's, and the effects of fields stay.
     """
     named = {*names_by_version((*atlas.campaigns, *source.campaigns), campaigns)}
-    kept = {name: atlas.map_of(name) for name in atlas.campaigns if name not in named}
     own = _own(source, named)
     # A version of the model that is not known there is served by what there is of the campaign.
     versions = {name: own[known] for name in named if (known := campaign_of(name)) in own}
-    found = Atlas.build(kept | versions | own, atlas.target_map, atlas.groups)
-    return found.with_effects(atlas.effects).with_spreads_of(atlas)
+    return atlas.with_own(versions | own, named)
 
 
 def kept(

@@ -188,7 +188,8 @@ class Refitter:
             return self._run(request, lease_token, now)
         except VersionChanged as error:
             _log.warning("%s; refitting as of %s again", error, request.as_of)
-            return self._run(request, lease_token, now)
+        # Not while the error is handled: it holds all maps of the first attempt.
+        return self._run(request, lease_token, now)
 
     def _run(
         self, request: Request, lease_token: LeaseToken, now: Callable[[], float]

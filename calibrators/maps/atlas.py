@@ -2,7 +2,7 @@
 
 import struct
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
 from typing import Final, Self
@@ -301,11 +301,11 @@ class Atlas:
         """The same maps with these effects of fields."""
         return self if effects is self.effects else self._with(effects, self.spreads)
 
-    def with_own(self, maps: Mapping[str, CalibrationMap]) -> "Atlas":
-        """The same, but these campaigns have these maps as their own."""
-        if not maps:
+    def with_own(self, maps: Mapping[str, CalibrationMap], gone: Collection[str] = ()) -> "Atlas":
+        """The same, but these campaigns have these maps as their own, others that are gone none."""
+        if not (changed := {*maps, *gone}):
             return self
-        kept = [row for row, name in enumerate(self.campaigns, 1) if name not in maps]
+        kept = [row for row, name in enumerate(self.campaigns, 1) if name not in changed]
         names = [*(self.campaigns[row - 1] for row in kept), *maps]
         stay = self.columns().taken(np.array([0, *kept], np.int64))
         every = MapColumns.end_to_end((stay, MapColumns.of_maps(list(maps.values()))))

@@ -123,11 +123,8 @@ def refit_campaigns(
     begun.add(chosen)
     fitted = begun.finish_below(in_force.target_map)
     absent: dict[str, Reason] = dict.fromkeys(named.difference(chosen.campaigns), "few_samples")
-    maps = {name: in_force.map_of(name) for name in in_force.campaigns if name not in named}
-    maps |= {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
-    atlas = Atlas.build(maps, in_force.target_map, in_force.groups)
-    atlas = atlas.with_effects(in_force.effects).with_spreads_of(in_force)
-    return Refit(atlas, absent | dict(fitted.skipped))
+    maps = {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
+    return Refit(in_force.with_own(maps, named), absent | dict(fitted.skipped))
 
 
 def _target_map(

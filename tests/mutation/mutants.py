@@ -176,8 +176,8 @@ _CALIBRATORS = (
     ),
     Mutant(
         "refit-thin-campaign-keeps-its-map",
-        "for name in in_force.campaigns if name not in named}",
-        "for name in in_force.campaigns}",
+        "in_force.with_own(maps, named)",
+        "in_force.with_own(maps)",
         "**/test_refit.py",
     ),
 )

@@ -1,10 +1,12 @@
 """Versions by the moment that they knew of: what an hour was served by, and when nobody knows."""
 
+import numpy as np
 import pytest
 
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
 from calibrators import Atlas
+from calibrators.maps.calibration_map import MapColumns
 
 
 @pytest.fixture
@@ -40,3 +42,17 @@ def test_what_was_dropped_is_not_known(versions, publish):
         publish(hour * 3600.0)
 
     assert AtlasCache(versions).before(3600.0, versions.history(), 3) is None
+
+
+@pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 2)])
+def test_of_large_versions_fewer_are_held(versions, campaigns, held):
+    straight = np.tile([0.0, 1.0], campaigns + 1)
+    maps = MapColumns(np.full(campaigns + 1, 2), straight, straight)
+    atlas = Atlas.of_columns([f"{number:06d}" for number in range(campaigns)], maps, True)
+    shelf = AtlasCache(versions)
+
+    for version in range(5):
+        shelf.put(str(version), CachedVersion(float(version), {"click": atlas}))
+
+    # None of them is in the store, so that what is found was held.
+    assert sum(shelf.take(str(version)) is not None for version in (4, 3, 2, 1, 0)) == held

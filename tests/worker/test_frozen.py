@@ -1,5 +1,7 @@
 """Refits of frozen targets: they are evaluated, and keep their maps."""
 
+import sys
+
 import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
@@ -82,12 +84,19 @@ def test_frozen_campaigns_keep_what_serves_them(worker, redis_client):
     versions, frozen = Versions(redis_client, 8), FrozenTargets(redis_client)
     first = atlas_of(versions, refit(worker, 2))
     name = first.campaigns[0]
-    worker._refitter.advance = lambda step: (
-        frozen.freeze([f"click:{name}", "click:new"], 1.0) if step.phase == PUBLISHING else None
-    )
+    handled = []
+
+    def freeze(step):
+        handled.append(sys.exc_info()[0])
+        if step.phase == PUBLISHING:
+            frozen.freeze([f"click:{name}", "click:new"], 1.0)
+
+    worker._refitter.advance = freeze
 
     report = refit(worker, 4)
 
+    # The error of the first attempt would keep all of its maps in memory.
+    assert {*handled} == {None}
     second = atlas_of(versions, report)
     assert second.map_of(name) == first.map_of(name)
     assert second.map_of("new") == first.map_of("new") != second.target_map
