@@ -310,111 +310,80 @@ _TEXT: Final = {
 _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
-    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS, _SHED)),
-    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE, _SHED)),
-    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
-    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN, _SHED)),
-    ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN, _SHED)),
-    ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _BROKEN, _SHED)),
-    ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN, _SHED)),
-    ("get", "/v1/products"): (200, ProductList, (_SHED,)),
-    ("get", "/v1/fields"): (200, FieldList, (_SHED,)),
-    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
-    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB, _CHANGE, _SHED)),
-    ("post", "/v1/admin/bins"): (
-        200,
-        BinsLoaded,
-        (_UNKNOWN, _BODY, _LOADED, _STORE, _CHANGE, _SHED),
-    ),
-    ("get", "/v1/admin/jobs"): (200, JobList, (_STORE, _SHED)),
-    ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE, _SHED)),
-    ("post", "/v1/admin/jobs/{job_id}/cancel"): (
-        200,
-        QueuedJob,
-        (_UNKNOWN, _STORE, _CHANGE, _SHED),
-    ),
-    ("get", "/v1/admin/versions"): (200, VersionList, (_STORE, _SHED)),
+    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS)),
+    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE)),
+    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE)),
+    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN)),
+    ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN)),
+    ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _BROKEN)),
+    ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN,)),
+    ("get", "/v1/products"): (200, ProductList, ()),
+    ("get", "/v1/fields"): (200, FieldList, ()),
+    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB)),
+    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB)),
+    ("post", "/v1/admin/bins"): (200, BinsLoaded, (_UNKNOWN, _BODY, _LOADED, _STORE)),
+    ("get", "/v1/admin/jobs"): (200, JobList, (_STORE,)),
+    ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE)),
+    ("post", "/v1/admin/jobs/{job_id}/cancel"): (200, QueuedJob, (_UNKNOWN, _STORE)),
+    ("get", "/v1/admin/versions"): (200, VersionList, (_STORE,)),
     ("get", "/v1/admin/versions/{version}/diff"): (
         200,
         VersionDifference,
-        (_UNKNOWN, _DAMAGED, _BROKEN, _STORE, _SHED),
+        (_UNKNOWN, _DAMAGED, _BROKEN, _STORE),
     ),
     ("post", "/v1/admin/rollback"): (
         200,
         RolledBack,
-        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _FROZEN, _NOT_GOOD, _STORE, _CHANGE, _SHED),
+        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _FROZEN, _NOT_GOOD, _STORE),
     ),
-    ("post", "/v1/admin/freeze"): (
-        200,
-        Frozen,
-        (_UNKNOWN, _BODY, _FROZEN, _STORE, _CHANGE, _SHED),
-    ),
-    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE, _CHANGE, _SHED)),
-    ("post", "/v1/admin/versions/{version}/approve"): (
-        202,
-        QueuedJob,
-        (_UNKNOWN, _JOB, _CHANGE, _SHED),
-    ),
-    ("post", "/v1/admin/versions/{version}/reject"): (
-        202,
-        QueuedJob,
-        (_UNKNOWN, _JOB, _CHANGE, _SHED),
-    ),
-    ("get", "/v1/experiments"): (200, ExperimentList, (_SHED,)),
+    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _BODY, _FROZEN, _STORE)),
+    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE)),
+    ("post", "/v1/admin/versions/{version}/approve"): (202, QueuedJob, (_UNKNOWN, _JOB)),
+    ("post", "/v1/admin/versions/{version}/reject"): (202, QueuedJob, (_UNKNOWN, _JOB)),
+    ("get", "/v1/experiments"): (200, ExperimentList, ()),
     ("get", "/v1/experiments/{target}/analysis"): (
         200,
         ExperimentAnswer,
-        (_UNKNOWN, _BROKEN, _STORE, _SHED),
+        (_UNKNOWN, _BROKEN, _STORE),
     ),
     **{
         ("post", f"/v1/admin/experiments{path}"): (
             200,
             ExperimentChanged,
-            (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, *more, _STORE, _CHANGE, _SHED),
+            (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, *more, _STORE),
         )
         for path, more in (("", ()), ("/stop", ()), ("/promote", (_UNREADY,)))
     },
-    ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE, _SHED)),
+    ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE)),
     ("put", "/v1/admin/overrides/{target}/{campaign}"): (
         200,
         NextRefit,
-        (_UNKNOWN, _BODY, _CROWDED, _JOB, _CHANGE, _SHED),
+        (_UNKNOWN, _BODY, _CROWDED, _JOB),
     ),
     ("delete", "/v1/admin/overrides/{target}/{campaign}"): (
         200,
         NextRefit,
-        (_UNKNOWN, _BROKEN, _JOB, _CHANGE, _SHED),
+        (_UNKNOWN, _BROKEN, _JOB),
     ),
-    ("get", "/v1/admin/keys"): (200, KeyList, (_STORE, _SHED)),
-    ("post", "/v1/admin/keys"): (201, NewKey, (_BODY, _CONFLICT, _STORE, _CHANGE, _SHED)),
-    ("post", "/v1/admin/keys/{key_id}/rotate"): (
-        201,
-        NewKey,
-        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
-    ),
+    ("get", "/v1/admin/keys"): (200, KeyList, (_STORE,)),
+    ("post", "/v1/admin/keys"): (201, NewKey, (_BODY, _CONFLICT, _STORE)),
+    ("post", "/v1/admin/keys/{key_id}/rotate"): (201, NewKey, (_UNKNOWN, _BODY, _CONFLICT, _STORE)),
     ("post", "/v1/admin/keys/{key_id}/expire"): (
         200,
         ListedKey,
-        (_UNKNOWN, _BODY, _CONFLICT, _STORE, _CHANGE, _SHED),
+        (_UNKNOWN, _BODY, _CONFLICT, _STORE),
     ),
-    ("post", "/v1/admin/keys/{key_id}/revoke"): (
-        200,
-        ListedKey,
-        (_UNKNOWN, _CONFLICT, _STORE, _CHANGE, _SHED),
-    ),
-    ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE, _SHED)),
-    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE, _SHED)),
-    ("get", "/v1/status"): (200, ServiceStatus, (_UNKNOWN, _SHED)),
-    ("get", "/v1/reliability/{target}/{campaign}"): (
-        200,
-        Reliability,
-        (_UNKNOWN, _BROKEN, _STORE, _SHED),
-    ),
+    ("post", "/v1/admin/keys/{key_id}/revoke"): (200, ListedKey, (_UNKNOWN, _CONFLICT, _STORE)),
+    ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE)),
+    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE,)),
+    ("get", "/v1/status"): (200, ServiceStatus, (_UNKNOWN,)),
+    ("get", "/v1/reliability/{target}/{campaign}"): (200, Reliability, (_UNKNOWN, _BROKEN, _STORE)),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
     ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
 }
-"""Of each route the status of success, a type or the content by media type, and its problems."""
+"""Of each route the status of success, a type or the content by media type, and its problems, but
+for those of all that change something, and of all that are shed."""
 
 
 def with_answers(document: dict[str, Any]) -> dict[str, Any]:
@@ -440,6 +409,10 @@ def _declare(method: str, path: str, operation: dict[str, Any], schemas: dict[An
     if "304" in operation["responses"]:
         answers["304"] = operation["responses"]["304"]
     access = () if scope_of(path) is None else (_KEY,)
+    if method != "get" and path.startswith("/v1/admin/"):
+        problems = (*problems, _CHANGE)
+    if path.startswith("/v1/"):
+        problems = (*problems, _SHED)
     for code, slugs in sorted(_merged((_ALWAYS, *access, *problems)).items()):
         answers[str(code)] = _problem(code, slugs)
     if kind is Readiness:
