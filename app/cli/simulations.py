@@ -76,7 +76,7 @@ class BacktestOptions:
     )
     regimes: str | None = _compared(
         None,
-        "Some of mixed, sparse, dense, jumps, steps, many, calibrated.",
+        "Some of the regimes of docs/proof.md, such as mixed,cycles,push.",
         metavar="NAMES",
         show_default="all",
     )
