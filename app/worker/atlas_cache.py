@@ -16,8 +16,8 @@ from calibrators.arms import CHALLENGER
 
 _log = logging.getLogger(__name__)
 # What serves, what served when the newest hour began and the hour before, and what comes next; of
-# large ones only what serves and what served, as each takes a kilobyte a map.
-_KEPT, _LARGE_KEPT, _LARGE = 4, 2, 100_000
+# large ones, which take a kilobyte a map, one less.
+_KEPT, _LARGE_KEPT, _LARGE = 4, 3, 100_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from app.storage.overrides import FrozenTargets
 from app.storage.versions import Versions
 from calibrators import Atlas, CalibrationMap
 from calibrators.bins.model_versions import named
+from calibrators.maps.calibration_map import MapColumns
+from calibrators.maps.groups import FieldGroups, GroupMaps
 from tests.api.running_service import eventually
 
 ADMIN = "/v1/admin"
@@ -148,6 +150,19 @@ def test_campaigns_get_what_served_them_and_the_others_stay(service, old, new):
     assert about == {"to": old, "targets": ["conversion"], "campaigns": ["a"]}
     post(service, "unfreeze", target="conversion", campaigns=["a"])
     assert FrozenTargets(service.store).read() == {}
+
+
+def test_where_a_field_says_the_group_it_serves_again_who_had_no_map(service):
+    """Not the target's: no version tells whose campaign it is."""
+    group = MapColumns.of_maps([CalibrationMap.proportional(0.5)])
+    groups = GroupMaps(FieldGroups("advertiser"), ("acme",), group)
+    bare, mapped = ({}, {"shoes": CalibrationMap.proportional(0.25)})
+    old, _ = (service.publish({"click": Atlas.build(m, None, groups)}) for m in (bare, mapped))
+
+    answer = post(service, "rollback", version=old, target="click", campaigns=["shoes"]).json()
+
+    found = Versions(service.store, 8).load(answer["version"]).atlases["click"]
+    assert Atlas.from_bytes(found).campaigns == ()
 
 
 def test_identity_gives_the_score_bit_for_bit_everywhere_within_5_seconds(service, new):

@@ -44,7 +44,7 @@ def test_what_was_dropped_is_not_known(versions, publish):
     assert AtlasCache(versions).before(3600.0, versions.history(), 3) is None
 
 
-@pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 2)])
+@pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 3)])
 def test_of_large_versions_fewer_are_held(versions, campaigns, held):
     straight = np.tile([0.0, 1.0], campaigns + 1)
     maps = MapColumns(np.full(campaigns + 1, 2), straight, straight)

@@ -47,7 +47,9 @@ class Chosen:
 
 
 def _maps(atlas: Atlas, campaigns: Iterable[str]) -> dict[str, CalibrationMap]:
-    return {campaign: atlas.map_of(campaign) for campaign in campaigns}
+    """What serves them. Whose group's map that is no atlas says where fields do: of none then."""
+    own = set(campaigns if atlas.group_field is None else atlas.campaigns)
+    return {campaign: atlas.map_of(campaign) for campaign in campaigns if campaign in own}
 
 
 def _atlas(version: Published, target: str) -> Atlas:
@@ -93,8 +95,9 @@ def with_campaigns(
     older, on_trial = _atlas(to, target), {CHALLENGER_OF(target)} & present.atlases.keys()
     found = {name: _atlas(present, name) for name in {target} | on_trial}
     known = [name for atlas in (older, *found.values()) for name in atlas.campaigns]
-    maps = _maps(older, names_by_version(known, campaigns))
-    changed = {name: atlas.with_own(maps).to_bytes() for name, atlas in found.items()}
+    names = names_by_version(known, campaigns)
+    maps = _maps(older, names)
+    changed = {name: atlas.with_own(maps, names).to_bytes() for name, atlas in found.items()}
     return replace(present, atlases={**present.atlases, **changed}, digests={})
 
 
