@@ -23,6 +23,7 @@ CONFIGURATION = """
 [checks.positive_data_acceptance]
 expected-statuses = ["2xx", "3xx", 401, 403, 404, 409, 422, 429, "5xx"]
 """
+METHODS = frozenset({"PATCH", "GET", "POST", "PUT", "OPTIONS", "DELETE"})
 CASES = 10_000
 EXAMPLES = 225
 
@@ -54,7 +55,6 @@ def test_problems_are_those_of_the_documentation():
     assert {**declared_problems(), "method-not-allowed": {405}} == named
 
 
-@pytest.mark.parametrize("method", ["PATCH", "GET", "POST", "PUT", "OPTIONS", "DELETE"])
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
@@ -66,9 +66,9 @@ def test_problems_are_those_of_the_documentation():
         ("/docs", "GET"),
     ],
 )
-def test_another_method_is_told_those_that_there_are(refusing, method, path, allowed):
+def test_another_method_is_told_those_that_there_are(refusing, path, allowed):
     """Also on the hot routes, which the framework knows nothing of."""
-    if method not in allowed:
+    for method in METHODS.difference(allowed.split(", ")):
         answer = refusing.http.request(method, path)
 
         problem(answer, 405, "method-not-allowed")
