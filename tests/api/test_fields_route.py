@@ -14,6 +14,7 @@ ROWS = {
     "device*placement": [("ios\x1ftop", 50.0, 30.0), ("tv\x1fside", 5.0, 5.0)],
 }
 COLUMNS = ("value", "expected", "positives")
+AGREEING = {"device": {"share": 0.5}, "placement": {}}
 REPORT = {
     "hours": 3,
     "rce": {"device": {"value": 0.3, "floor": 0.05}},
@@ -37,7 +38,7 @@ def reported(settings):
     with new_redis() as server, serving(settings, server.url) as service:
         service.publish(
             {"click": Atlas.empty().with_effects(effects())},
-            {"targets": {"click": {"fields": REPORT}}},
+            {"targets": {"click": {"fields": REPORT, "method": {"fields": AGREEING}}}},
         )
         yield service
 
@@ -50,6 +51,7 @@ def test_the_route_joins_effects_and_report(reported):
     assert (click["hours"], click["mce"]) == (3, REPORT["mce"])
     device, pair = click["terms"]["device"], click["terms"]["device*placement"]
     assert (device["effects"], device["seen"]) == (3, 3)
+    assert (device["share"], pair["share"]) == (0.5, 1.0)
     assert (device["rce"], device["floor"], pair["rce"]) == (0.3, 0.05, None)
     ios, unseen, other = device["top"]
     assert ios["values"] == ["ios"]

@@ -39,10 +39,12 @@ class FieldValue(Struct):
 
 class FieldTerm(Struct):
     """A field or a pair: how many values have effects and had events, and those with the most
-    evidence; Field-RCE of a field, and what chance alone makes of it."""
+    evidence; Field-RCE of a field, and what chance alone makes of it. Of what a value's effect
+    would be alone `share` is served, which is not 1 where fields agree."""
 
     effects: int
     seen: int
+    share: float
     rce: float | None
     floor: float | None
     top: list[FieldValue]
@@ -69,25 +71,27 @@ async def list_fields(given: Given) -> dict[str, Any]:
     """Of each target and field, and of each pair, the 100 values with the most evidence (expected
     positives): effect, standard deviation and interval, predicted and observed positives."""
     snapshot = given.refresher.current
-    reports = {target: snapshot.report_of(target).get("fields") for target in snapshot.atlases}
+    reports = {target: snapshot.report_of(target) for target in snapshot.atlases}
     return {
         "version": snapshot.version,
         "fields": list(given.settings.fields),
         "targets": {
-            target: _of_target(atlas, reports[target] or {})
+            target: _of_target(atlas, reports[target])
             for target, atlas in snapshot.atlases.items()
-            if atlas.effects is not None or reports[target]
+            if atlas.effects is not None or reports[target].get("fields")
         },
     }
 
 
-def _of_target(atlas: Atlas, report: Mapping[str, Any]) -> dict[str, Any]:
+def _of_target(atlas: Atlas, refit: Mapping[str, Any]) -> dict[str, Any]:
     tables = {} if atlas.effects is None else {**atlas.effects.tables[0], **atlas.effects.tables[1]}
+    report, notes = refit.get("fields") or {}, (refit.get("method") or {}).get("fields", {})
     top = report.get("top", {})
     terms = {
         name: {
             "effects": int((tables.get(name, _NO_TABLE).odds_ratios != 1.0).sum()),
             "seen": top.get(name, {}).get("values", 0),
+            "share": notes.get(name, {}).get("share", 1.0),
             "rce": report.get("rce", {}).get(name, {}).get("value"),
             "floor": report.get("rce", {}).get(name, {}).get("floor"),
             "top": list(_rows(name, tables.get(name, _NO_TABLE), top.get(name, {}))),
