@@ -19,7 +19,7 @@ BATCH_ROWS = 1 << 19
 BLOCK_BYTES = 1 << 23
 MOST_LINE_BYTES = 1 << 26
 _NAMING_LINES = 1_000
-_SHOWN = 32
+_SHOWN, _LARGEST_BLOCK = 32, 1 << 30
 _JSON_RULE = "a line is one JSON object; what is read of it are numbers, texts and truth values"
 
 Columns = Mapping[str, Any]
@@ -144,7 +144,7 @@ def _table(
     part: LogPart, block: bytes, chosen: Sequence[str], types: Mapping[str, Any], lines: _BadLines
 ) -> Any:
     # One thread knows which row is wrong.
-    read = pyarrow.csv.ReadOptions(block_size=len(block), use_threads=False)
+    read = pyarrow.csv.ReadOptions(block_size=min(len(block), _LARGEST_BLOCK), use_threads=False)
     parse = pyarrow.csv.ParseOptions(
         delimiter=part.format.delimiter, newlines_in_values=True, invalid_row_handler=lines
     )
