@@ -35,13 +35,17 @@ def recorded() -> dict[str, Any]:
 
 def surroundings() -> dict[str, str]:
     """What the last bits hang on: numpy takes other paths for logarithms on other processors, and
-    BLAS adds up in another order with the kernels of another.
+    BLAS adds up in another order with the kernels of another, and with another number of threads.
 
     What comes after X86_V4 (AVX512_ICL, AVX512_SPR) is of integers and half precision.
     """
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     levels = [name for name in found if name.startswith("X86_V")]
-    kernels = {each["architecture"] for each in threadpool_info() if each["user_api"] == "blas"}
+    kernels = {
+        f"{each['architecture']}, {each['num_threads']} threads"
+        for each in threadpool_info()
+        if each["user_api"] == "blas"
+    }
     packages = ("lightgbm", "numpy", "pyarrow", "scipy", "typer", "rich")
     return {
         "python": platform.python_version(),
