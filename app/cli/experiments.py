@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import options
-from app.cli.console import print_line
+from app.cli.console import note, print_line
 from app.cli.operate import RunningService
 from app.errors import CommandError
 
@@ -118,6 +118,8 @@ def _show_all(found: dict[str, Any]) -> None:
         print_line(f"{target}: {_named(one)}")
         for maps, spans in one["shadow"].items():
             print_line(f"  {maps:<11} {_numbers(spans['window'] or {})}")
+    if not found["experiments"]:
+        note("no experiment runs")
 
 
 def _change(

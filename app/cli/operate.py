@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -66,21 +67,16 @@ def _about() -> None:
 
 
 @overrides.command("list")
-def _list(
-    url: options.RunningUrl = options.LOCAL_URL,
-    api_key: options.ApiKeyOption = None,
-    target: _OneTarget = None,
-    json: options.Json = False,
-) -> None:
+@options.grouped
+def _list(target: _OneTarget = None, *, service: RunningService) -> None:
     """List the campaigns that have a calibrator of their own."""
-    with service_at(url, api_key) as client:
-        found = list(_overrides(client, target))
-    if json:
-        print_json({"overrides": found})
-        return
-    for row in found:
+    service.show(lambda client: {"overrides": [*_overrides(client, target)]}, _show_overrides)
+
+
+def _show_overrides(found: dict[str, Any]) -> None:
+    for row in found["overrides"]:
         print_line(f"{row['target']}  {row['campaign']}  {row['calibrator']}")
-    if not found:
+    if not found["overrides"]:
         note("no campaign has a calibrator of its own")
 
 
@@ -144,10 +140,8 @@ _Version = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class RetrainOptions:
-    """What is asked of which service."""
+    """What is asked of the service."""
 
-    url: options.RunningUrl = options.LOCAL_URL
-    api_key: options.ApiKeyOption = None
     target: _OneTarget = None
     campaign: list[str] | None = options.option(
         None, "Only this campaign; may be repeated.", show_default="every campaign"
@@ -167,11 +161,10 @@ class RetrainOptions:
         None, "Cancel this job instead: its number.", metavar="JOB", show_default="none"
     )
     timeout: float = options.option(300.0, "Seconds to wait for it; 0 does not wait.", min=0)
-    json: options.Json = False
 
 
 @options.grouped
-def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
+def retrain(version: _Version = None, *, given: RetrainOptions, service: RunningService) -> None:
     """Ask a running service for a refit now, and wait for its new version.
 
     The service also refits by itself, soon after every full hour, and trains the
@@ -188,12 +181,11 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
     """
     if given.pccem and given.campaign:
         raise CommandError("--pccem trains one model for all campaigns: leave out --campaign")
-    if given.cancel is not None:
+    if (job_id := given.cancel) is not None:
         asks = (version, given.approve, given.reject, given.pccem, given.campaign, given.target)
         if any(asks) or given.as_of is not None or given.allow_past:
             raise CommandError("--cancel ends one job: leave out what asks for another")
-        with service_at(given.url, given.api_key) as client:
-            _show_job(client.cancel(given.cancel), as_json=given.json)
+        service.show(lambda client: client.cancel(job_id), partial(_show_job, as_json=False))
         return
     decided = given.approve or given.reject
     if decided:
@@ -208,21 +200,21 @@ def retrain(version: _Version = None, *, given: RetrainOptions) -> None:
         "allow_past": given.allow_past or None,
     }
     request = {field: value for field, value in asked.items() if value is not None}
-    with service_at(given.url, given.api_key) as client:
+    with service_at(service.url, service.api_key) as client:
         if decided:
             job = client.decide(version or _held(client), "approve" if given.approve else "reject")
         else:
             job = client.train(request) if given.pccem else client.retrain(request)
         if given.timeout:
-            job = _finished(client, job, given)
-    _show_job(job, as_json=given.json)
+            job = _finished(client, job, given.timeout, as_json=service.json)
+    _show_job(job, as_json=service.json)
 
 
 def _finished(
-    client: "ServiceClient", job: dict[str, Any], given: RetrainOptions
+    client: "ServiceClient", job: dict[str, Any], timeout: float, *, as_json: bool
 ) -> dict[str, Any]:
     """The job once it is done; a bar on a terminal, and lines elsewhere, say how far it is."""
-    on_terminal = messages().is_terminal and not given.json
+    on_terminal = messages().is_terminal and not as_json
     seen: set[str] = set()
     with percent_bar(f"job {job['id']}", shown=on_terminal) as reached:
 
@@ -232,7 +224,7 @@ def _finished(
             seen.add(phase)
             reached(share, phase)
 
-        return client.finished(job, given.timeout, show)
+        return client.finished(job, timeout, show)
 
 
 def _held(client: "ServiceClient") -> str:
@@ -245,7 +237,6 @@ def _held(client: "ServiceClient") -> str:
 def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(job)
-        _refuse_held(job)
     elif job["status"] == "running" and job["cancel_requested_at"] is not None:
         note(f"job {job['id']} ends at its next step, before it publishes")
     elif job["status"] != "done":
@@ -255,14 +246,16 @@ def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     elif job["kind"] == "reject":
         print_line(f"{job['result']['rejected']} is dropped")
     else:
-        _show_version(job["result"])
-        _refuse_held(job)
+        _show_version(job["result"], job["request"].get("target"))
+    _refuse_held(job)
 
 
-def _show_version(result: dict[str, Any]) -> None:
+def _show_version(result: dict[str, Any], only: str | None) -> None:
+    """What is told of targets that were not asked for is of refits before."""
     if result["version"] is not None:
         print_line(f"version {result['version']} is out")
-        _show_fits(result["targets"])
+        told = result["targets"].items()
+        _show_fits({target: fitted for target, fitted in told if only in (None, target)})
 
 
 def _refuse_held(job: dict[str, Any]) -> None:
@@ -279,6 +272,9 @@ def _refuse_held(job: dict[str, Any]) -> None:
 def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
     """What made the maps of each target, and what the guard held back of them."""
     for target, fitted in targets.items():
+        if fitted.get("frozen"):
+            note(f"{target}: frozen, so its maps stay")
+            continue
         if "calibrator" in fitted:
             note(f"{target}: {fitted['fitted']:,} maps by {fitted['calibrator']}")
         for calibrator, number in (fitted.get("overridden") or {}).items():

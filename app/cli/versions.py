@@ -182,5 +182,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _note_frozen(names: Sequence[str]) -> None:
-    if names:
-        note(f"frozen, until `sirocco versions unfreeze`: {_listed(names)}")
+    """Campaigns that are frozen one by one are let go of by their names alone."""
+    for how, is_campaign in (("", False), (" --target TARGET --campaign NAME", True)):
+        if frozen := [name for name in names if (":" in name) == is_campaign]:
+            note(f"frozen, until `sirocco versions unfreeze{how}`: {_listed(frozen)}")

@@ -444,9 +444,9 @@ class Worker:
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:
     """What a job's result tells: the version, what is held, and per target what was fitted and
-    skipped, by which calibrators, what the guard held back, and what labels came from where
-    conversions come late."""
-    shown = ("fitted", "skipped", "calibrator", "overridden", "guard", "source")
+    skipped, by which calibrators, what the guard held back, what is frozen, and what labels came
+    from where conversions come late."""
+    shown = ("fitted", "skipped", "calibrator", "overridden", "guard", "source", "frozen")
     targets = {
         name: {field: target[field] for field in shown if field in target}
         for name, target in report["targets"].items()

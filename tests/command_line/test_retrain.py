@@ -125,6 +125,16 @@ def test_where_nothing_was_held_back_nothing_is_said(called, service, worked, gu
     assert run.stderr.splitlines() == ["click: 5 maps by sir"]
 
 
+def test_only_what_was_asked_for_is_told_and_what_is_frozen_is_no_new_map(called, service, worked):
+    worked(result={"version": "000003-ef", "targets": {"click": CLICK, "conversion": CLICK}})
+    one = called("retrain", "--target", "click", "--url", service.url)
+    worked(result={"version": "000003-ef", "targets": {"click": {**CLICK, "frozen": True}}})
+    frozen = called("retrain", "--target", "click", "--url", service.url)
+
+    assert [line.split(":")[0] for line in one.stderr.splitlines()] == ["click", "click"]
+    assert frozen.stderr == "click: frozen, so its maps stay\n"
+
+
 OUT = {"version": "000003-ef", "targets": {"click": CLICK}, "held": None}
 WAITING = {"version": "000004-aa", "reasons": {"click": "campaigns-lost"}}
 

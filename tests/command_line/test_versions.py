@@ -46,7 +46,8 @@ def test_there_and_back(called, service, published):
     shoes = ("--target", "click", "--campaign", "shoes")
     killed, frozen = lines("rollback", "identity", *shoes)
     assert killed[0].endswith("serves, with the maps of none: click:shoes")
-    assert "frozen, until `sirocco versions unfreeze`: click:shoes" in frozen
+    by_name = "`sirocco versions unfreeze --target TARGET --campaign NAME`"
+    assert f"frozen, until {by_name}: click:shoes" in frozen
     assert lines("versions", "unfreeze", *shoes)[0] == ["unfreeze: done: click:shoes"]
     assert lines("rollback", old, "--target", "click", "--refit")[1] == ""
 
@@ -56,6 +57,7 @@ def test_there_and_back(called, service, published):
 
     # What was rolled back is told by what is served.
     eventually(lambda: told() == (["click"], old))
+    lines("versions", "unfreeze")
 
 
 @pytest.mark.usefixtures("published")
@@ -82,6 +84,9 @@ def test_an_experiment_is_started_shown_promoted_and_stopped(called, service):
     eventually(lambda: line("show")[:1] == [f"click: {running}"])
     assert line("show")[2] == "  challenger  log_loss -  pcoc -  gc_3 -  gc_3_floor -"
     assert line("promote", "click") == ["click: no experiment"]
+    eventually(lambda: line("show") == [])
+    shown = called("experiment", "show", "--url", service.url)
+    assert shown.stderr == "no experiment runs\n"
     assert called("versions", "unfreeze", "--url", service.url).returncode == 0
     assert line("stop", "click") == ["click: nothing to stop"]
     assert line("start", "click", "--method", "sir") == ["click: method sir, a shadow, running"]

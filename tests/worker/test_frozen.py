@@ -7,7 +7,7 @@ import pytest
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.overrides import FrozenTargets
 from app.storage.versions import Versions
-from app.worker.loop import Worker
+from app.worker.loop import Worker, summary
 from app.worker.progress import PUBLISHING
 from app.worker.refit import Request
 from calibrators import Atlas, CalibrationMap
@@ -39,6 +39,7 @@ def test_maps_stay_and_the_hours_are_evaluated(worker, redis_client):
     second = versions.load(report["version"])
     assert second.atlases == first.atlases
     assert report["targets"]["click"]["frozen"]
+    assert summary(report)["targets"]["click"]["frozen"]
     assert report["targets"]["click"]["judged_until"] == (HOUR + 4) * SECONDS
     assert report["targets"]["click"]["fitted_as_of"] == (HOUR + 2) * SECONDS
     frozen.release(["click"])
@@ -134,3 +135,4 @@ def test_who_freezes_amid_a_refit_keeps_what_served(worker, redis_client):
 
     assert versions.load(report["version"]).atlases == first.atlases
     assert report["targets"]["click"]["frozen"]
+    assert summary(report)["targets"]["click"]["frozen"]
