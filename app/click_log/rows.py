@@ -60,8 +60,8 @@ def behaviour_sums(
     values = defaultdict(list)
     for name, occurred_at, value in behaviours:
         if 0.0 <= occurred_at - clicked_at < post_click_seconds:
-            values[name].append(value)
-    # Exact sums do not depend on the order of arrival.
+            values[name].append(min(value, 1e300))
+    # Exact sums do not depend on the order of arrival; of values up to 1e300 they do not overflow.
     return {name: fsum(values[name]) for name in sorted(values)}
 
 

@@ -1,6 +1,8 @@
 """Closing a click adds up what was done inside its post-click window."""
 
-from app.click_log.rows import ClosedClick
+import pytest
+
+from app.click_log.rows import ClosedClick, behaviour_sums
 from app.storage.clicks import OpenClick
 
 
@@ -38,3 +40,9 @@ def test_a_click_that_nothing_followed_has_no_behaviours():
     closed = ClosedClick.close(OpenClick("a", "shoes", 100.0, {}, {}, []), 60.0, {})
 
     assert closed.behaviours == {}
+
+
+def test_values_that_together_are_no_number_do_not_stop_the_closing():
+    behaviours = [("page_views", float(at), 1.7e308) for at in range(256)]
+
+    assert behaviour_sums(0.0, behaviours, 3600.0) == {"page_views": pytest.approx(2.56e302)}
