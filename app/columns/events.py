@@ -57,7 +57,7 @@ from app.storage.blocks import MONEY as PRICES
 from app.storage.event_columns import EventColumns
 from app.strict_json import InvalidNumber, ValidationError, convert
 from calibrators.arms import ARMS, UnitNumbers, buckets_of
-from calibrators.bins.model_versions import parted
+from calibrators.bins.model_versions import SEPARATOR, is_version, parted
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.fields.sums import OTHER, FieldColumn
@@ -211,7 +211,12 @@ class EventAdmission:
         if request.header.kind == CLICKS or request.target not in self._settings.targets:
             return np.zeros(len(self._places), np.bool_)
         longest = self._settings.max_campaign_bytes
-        fits = [0 < len(name.encode()) <= longest for name in self._names]
+        fits = [
+            len(name.encode()) <= longest
+            and name[:1] not in ("", SEPARATOR)
+            and all(map(is_version, name.split(SEPARATOR, 1)[1:]))
+            for name in self._names
+        ]
         named: Mask = np.array(fits, np.bool_)
         earliest = self._times.first_hour * SECONDS_PER_HOUR
         in_order: Mask = of_type & named[self._places]

@@ -53,7 +53,7 @@ from app.storage.event_columns import EventColumns, FieldValues
 from app.storage.event_columns import columns_of as columns_of_fields
 from app.strict_json import ValidationError, all_fit
 from calibrators.arms import ARMS, bucket_of_number, buckets_of, unit_number, unit_numbers
-from calibrators.bins.model_versions import is_version, named
+from calibrators.bins.model_versions import SEPARATOR, is_version, named
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER
 from calibrators.samples import Floats
@@ -159,13 +159,12 @@ class Trials(NamedTuple):
         versions = {event.model_version for event in events if event.model_version is not None}
         lengths = [*map(len, self.ids)]
         stated = _with_terms(events)
-        if hours is None or not all_fit({*campaigns}, settings.max_campaign_bytes):
-            return None
-        if not all(map(is_version, versions)):
-            return None
+        units = {one.unit for one in stated if one.unit is not None}
+        named = all_fit({*campaigns}, settings.max_campaign_bytes) and not _say_version(campaigns)
+        named = named and all(map(is_version, versions)) and all_fit(units, LONGEST_UNIT)
         if lengths and not 0 < min(lengths) <= max(lengths) <= LONGEST_ID:
             return None
-        if not all_fit({one.unit for one in stated if one.unit is not None}, LONGEST_UNIT):
+        if hours is None or not named:
             return None
         fields = _field_columns([event.fields for event in events], settings)
         if fields is None:
@@ -177,6 +176,10 @@ class Trials(NamedTuple):
         terms = _term_columns(events) if stated else None
         beside = (self.ids or None, terms, fields or None)
         return EventColumns([*rows], places, hours, self.scores, self.positives, *beside)
+
+
+def _say_version(campaigns: Sequence[str]) -> bool:
+    return SEPARATOR in "".join(campaigns)
 
 
 def _name(event: Impression | TargetOutcome) -> str:
@@ -332,7 +335,7 @@ class Admission:
         hours, settings = self._times.hours_of_few(times), self._settings
         are_known = {*chain.from_iterable(scores)} <= self._known and CLICK in settings.targets
         are_named = all_fit({*campaigns}, settings.max_campaign_bytes)
-        if hours is None or not (are_known and are_named):
+        if hours is None or _say_version(campaigns) or not (are_known and are_named):
             return False
         try:
             clicks = [score[CLICK] for score in scores]
@@ -457,6 +460,8 @@ class Admission:
     # The checks of impressions are not calls of their own: there are a million of them a minute.
     def _check_campaign(self, campaign: str) -> None:
         check_campaign("campaign", campaign, self._settings.max_campaign_bytes)
+        if SEPARATOR in campaign:
+            raise ValidationError("campaign", "must not have U+001E; give model_version", campaign)
         self._campaigns.add(campaign)
 
     def _check_delayed(self) -> None:

@@ -53,12 +53,22 @@ def json_events(kind: int) -> list[Any]:
     return [TargetOutcome("a", "click", at, 1.0, 0.5, fields=fields) for fields in said]
 
 
-def admitted(body: bytes) -> Admission:
+def admitted(body: bytes, campaign: str = "a") -> Admission:
     request = read_events(body, 100)
-    binary = EventAdmission(request, ["a"], np.zeros(5, np.intp), SETTINGS, TIMES)
+    binary = EventAdmission(request, [campaign], np.zeros(5, np.intp), SETTINGS, TIMES)
     for _ in binary.admit_all():
         pass
     return binary.admission
+
+
+@pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.OUTCOMES])
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("a\x1ev2", True), ("a\x1e", False), ("a\x1ev2\x1ev3", False), ("\x1ev2", False)],
+)
+def test_what_follows_a_campaign_is_the_name_of_a_version(kind, name, counts):
+    """Any other would be a version of every campaign."""
+    assert bool(admitted(event_body(kind, {"device": ["ios"] * 5}), name).batch) is counts
 
 
 @pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])

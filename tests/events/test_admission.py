@@ -202,6 +202,13 @@ def test_what_a_version_of_the_model_scored_is_counted_under_its_name(event):
     assert [entry[2] for entry in entries(admission)] == ["shoes\x1ev2"]
 
 
+@pytest.mark.parametrize("event", VERSIONED)
+def test_a_campaign_names_no_version(event):
+    """Binary columns say both in one; of a version that cannot be every campaign would have one."""
+    with pytest.raises(ValidationError, match="campaign = .*: must not have U.001E"):
+        admission_of().admit(replace(event, campaign="a\x1e"))
+
+
 @pytest.mark.parametrize("version", ["", "a\x1eb", "ä" * 33])
 @pytest.mark.parametrize("event", VERSIONED)
 def test_a_version_that_cannot_be_is_no_event(event, version):

@@ -153,6 +153,7 @@ SHOWN = Impression("a", NOW, {"click": 0.5})
     "change",
     [
         {"campaign": ""},
+        {"campaign": "a\x1eb"},
         {"target": "view"},
         {"target": "conversion"},
         {"occurred_at": NOW + 11},
@@ -176,6 +177,7 @@ def test_one_bad_outcome_leaves_all_to_the_slow_way(change):
     "change",
     [
         {"campaign": ""},
+        {"campaign": "a\x1eb"},
         {"campaign": "日日日"},
         {"occurred_at": NOW + 11},
         {"occurred_at": FIRST - 1},
