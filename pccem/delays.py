@@ -18,7 +18,7 @@ from pccem.arrays import (
     check_rows,
 )
 from pccem.calendar import Calendar
-from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, scaled, tilted_shares
+from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, tilted_shares
 
 SCHEMA_VERSION: Final = 1
 _PIECE: Final = 65_536
@@ -148,22 +148,14 @@ class DelayDistribution:
     def at_paces(self, weights: Floats) -> Self:
         """The distribution where each of `pccem.pace.PACES` has this weight, (p,)."""
         likely = np.flatnonzero(weights > _UNLIKELY)
-        shares = np.zeros_like(self.shares)
-        for weight, pace in zip(weights[likely], PACES[likely], strict=True):
-            shares += weight * self._at_pace(pace)
+        curves = [DelayCurve(self.knots, row, None).at_paces(PACES[likely]) for row in self.shares]
+        shares: Floats = weights[likely] @ np.stack(curves)
         # Divided, so that the end is 1 to the last bit; sums may fall by one.
         return self._with(shares / shares[:, -1:])
 
     def of_moment(self, clicked_at: float) -> Self:
         """The distribution of clicks of a moment, epoch seconds, as the calendar has it."""
         return self._with(tilted_shares(self.shares, self.knots, self.calendar, clicked_at))
-
-    def _at_pace(self, pace: float) -> Floats:
-        ages = np.minimum(pace * self.knots, self.window)
-        left = np.clip(np.searchsorted(self.knots, ages, "right") - 1, 0, len(self.knots) - 2)
-        along = (ages - self.knots[left]) / (self.knots[left + 1] - self.knots[left])
-        low, high = self.shares[:, left], self.shares[:, left + 1]
-        return scaled(low + (high - low) * along)
 
     def _with(self, shares: Floats) -> Self:
         risen: Floats = np.maximum.accumulate(shares, axis=1)

@@ -31,6 +31,9 @@ Mode = Literal["posterior", "paper"]
 
 # Conversions' worth of belief in the rate of all clicks that older ones have told.
 _RATE_KNOWN: Final = 400.0
+# Conversions that a silence must miss to be their feed's, and per one due before: a calendar errs.
+_SILENCE: Final = 20.0
+_UNSURE: Final = 0.3
 
 
 def expected_conversions(
@@ -152,6 +155,8 @@ def label(
     Source: Deng et al. (paper 004), section 3.3 and Algorithm 2; drift and posterior are ours.
     """
     clicks = _Labelled.of(p, attribution, delays, rows, campaigns, rules, clicked_at)
+    if delays is not None and rules.mode == "posterior":
+        clicks = clicks.before_silence(delays)
     probabilities, share = clicks.p, clicks.share
     if delays is not None and rules.drift_correction:
         prior = PRIOR_COUNT
@@ -230,7 +235,27 @@ class _Labelled:
             campaigns,
             rules.post_click,
         )
-        return clicks if delays is None else replace(clicks, share=clicks._share(delays, None))
+        share = None if delays is None else np.maximum(clicks._share(delays, None), 0.0)
+        return replace(clicks, share=share)
+
+    def before_silence(self, delays: DelayDistribution) -> Self:
+        """As of the hour of their last conversion, if more were due since than chance misses."""
+        known, clicked_at = self.attribution, self.clicked_at
+        if self.share is None or clicked_at is None or not len(clicked_at):
+            return self
+        last = np.fmax.reduce(clicked_at + known.delay, initial=clicked_at.min())
+        # Batches come at the full hour, where the calendar has them within the hour.
+        age = np.minimum(known.age, (np.floor(last / HOUR) + 1.0) * HOUR - clicked_at)
+        then = replace(self, attribution=replace(known, age=age))
+        share = then._share(delays, None)
+        later = np.maximum(share, 0.0)
+        seen, due = np.count_nonzero(self.converted), self.p @ later
+        missed = self.p @ self.share - due
+        # A rate that has fallen makes fewer due, and so does a calendar that is sharper than known.
+        if missed * (1.0 + seen) <= _SILENCE * (1.0 + due) or missed <= _UNSURE * due:
+            return self
+        # Nothing is known of a click whose post-click window was not over: Bayes' rule, backwards.
+        return replace(then, p=_still_to_come(self.p, np.minimum(share, 0.0)), share=later)
 
     def at_their_pace(self, delays: DelayDistribution) -> tuple[Floats, Floats] | None:
         """Probabilities at the rate, and shares at the pace, of the clicks' cohorts; None where
@@ -251,7 +276,8 @@ class _Labelled:
             parts.insert(0, delays.cohorts.before(int(live.numbers[0])))
         pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(), len(live))
         places = live.places(self.clicked_at)
-        return corrected(self.p, pace.rates, places), self._share(delays, (pace, places))
+        share = np.maximum(self._share(delays, (pace, places)), 0.0)
+        return corrected(self.p, pace.rates, places), share
 
     def _share(self, delays: DelayDistribution, pace: tuple[ConversionPace, Rows] | None) -> Floats:
         """Share of the conversions after the post-click window that have come by each age."""
@@ -292,5 +318,4 @@ def _later_share(
     within = delays.share(np.full(len(campaigns), post_click), each, campaigns)
     before = within[rows]
     # Where everything comes within the window, nothing is left to come.
-    later = np.divide(share - before, 1.0 - before, out=np.ones_like(share), where=before < 1.0)
-    return np.maximum(later, 0.0, out=later)
+    return np.divide(share - before, 1.0 - before, out=np.ones_like(share), where=before < 1.0)

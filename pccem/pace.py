@@ -185,11 +185,7 @@ class Cohorts:
         return {
             "window": self.window,
             "post_click": self.post_click,
-            "numbers": self.numbers.tolist(),
-            "clicked_at": self.clicked_at.tolist(),
-            "spread": self.spread.tolist(),
-            "age": self.age.tolist(),
-            "expected": self.expected.tolist(),
+            **{name: getattr(self, name).tolist() for name in _COLUMNS[:-1]},
             "within": self.seen[:, 0].tolist(),
             "seen": self.seen[:, 1:].tolist(),
         }

@@ -243,16 +243,9 @@ class RelabelledClicks:
         delays = self.cached.delays
         if delays is None:
             return None
-        clicks, known, source = self.clicks.clicks, self.attribution, self.source
-        return conversions_due(
-            source.probabilities,
-            known,
-            delays,
-            clicks.rows,
-            clicks.campaigns,
-            source.rules,
-            clicks.clicked_at,
-        )
+        clicks, source = self.clicks.clicks, self.source
+        about = clicks.rows, clicks.campaigns, source.rules, clicks.clicked_at
+        return conversions_due(source.probabilities, self.attribution, delays, *about)
 
     def _calibrated(self, chosen: NDArray[np.bool_]) -> BinsTable:
         """Those of which it is known what served them."""
@@ -308,9 +301,8 @@ def relabelled(
     source = label_inputs(cached, clicks, settings)
     if source.source == "none" or not len(clicks):
         return None
-    p, rules = source.probabilities, source.rules
-    delays, times = cached.delays, clicks.clicked_at
-    labels = label(p, known, delays, clicks.rows, clicks.campaigns, rules, times)
+    about = clicks.rows, clicks.campaigns, source.rules, clicks.clicked_at
+    labels = label(source.probabilities, known, cached.delays, *about)
     return RelabelledClicks(chosen, logged, known, cached, source, labels)
 
 

@@ -128,7 +128,7 @@ def delayed_backtest(
     labellers = {
         **_baselines(stream, windows, learnt),
         **_pccem_rows(history, PCCEM_ROWS if pccem is None else pccem),
-        ORACLE: _final(stream, windows, partial(windows.recent, hours=learnt)),
+        ORACLE: _converted(stream, windows.attribution, partial(windows.recent, hours=learnt)),
     }
     # An hour more: where the windows end within an hour, so does the first of theirs.
     method = method_of(calibrator, sufficiency or Sufficiency(), windows.hours + 1)
@@ -168,29 +168,24 @@ class _Row:
 
 
 def _baselines(stream: ClickStream, windows: ClickWindows, hours: int) -> dict[str, Labeller]:
-    converted_soon = stream.outcomes(windows.post_click)
-
-    def short_term(hour: float) -> Labelled:
-        chosen = stream.between(*windows.recent(hour, hours))
-        return chosen, converted_soon[chosen]
-
+    recent, mature = (partial(each, hours=hours) for each in (windows.recent, windows.mature))
     return {
         NONE: lambda hour: None,
-        STC: short_term,
-        LTC: _final(stream, windows, partial(windows.mature, hours=hours)),
+        STC: _converted(stream, windows.post_click, recent),
+        LTC: _converted(stream, windows.attribution, mature),
     }
 
 
-def _final(
-    stream: ClickStream, windows: ClickWindows, window: Callable[[float], tuple[float, float]]
+def _converted(
+    stream: ClickStream, within: float, window: Callable[[float], tuple[float, float]]
 ) -> Labeller:
-    outcomes = stream.outcomes(windows.attribution)
+    outcomes = stream.outcomes(within)
 
-    def final(hour: float) -> Labelled:
+    def labelled(hour: float) -> Labelled:
         chosen = stream.between(*window(hour))
         return chosen, outcomes[chosen]
 
-    return final
+    return labelled
 
 
 def _pccem_rows(history: PostClickHistory, rows: Mapping[str, LabelRules]) -> dict[str, Labeller]:

@@ -377,8 +377,8 @@ _PCCEM = (
     ),
     Mutant(
         "labels-share-below-zero",
-        "return np.maximum(later, 0.0, out=later)",
-        "return later",
+        "np.maximum(clicks._share(delays, None), 0.0)",
+        "clicks._share(delays, None)",
         "pccem/**/test_labels.py",
     ),
     Mutant(

@@ -103,6 +103,25 @@ def test_totals_come_near_the_final_ones():
     assert posterior_drift < 0.1
 
 
+def test_a_feed_that_stands_still_is_no_fall_of_the_rate():
+    """For ten hours no conversion has come. That says nothing of the clicks since, and of those
+    before it no more than was known then."""
+    stream = Stream.draw(6, 400_000)
+    delays, stopped = delays_of(stream), AS_OF - 10 * HOUR
+    recent = (stream.clicked > AS_OF - 25 * HOUR) & (stream.clicked <= AS_OF - HOUR)
+    final = np.count_nonzero(~np.isnan(stream.delay[recent]))
+    came = np.where(stream.clicked + stream.delay < stopped, stream.delay, np.nan)
+    known = dataclasses.replace(stream, delay=came).known(recent, AS_OF)
+    p, rows, clicked = (each[recent] for each in (stream.scores, stream.rows, stream.clicked))
+
+    for window in (0.0, HOUR):
+        rules = LabelRules(post_click=window)
+        p = expected_conversions(p, p < 0, delays.share(np.full(len(p), window), rows, CAMPAIGNS))
+        labels = label(p, known, delays, rows, CAMPAIGNS, rules, clicked)
+
+        assert labels.sum() / final == pytest.approx(1, abs=0.1)
+
+
 def test_mature_clicks_have_their_outcome():
     stream = Stream.draw(2, 20_000)
     delays, old = delays_of(stream), stream.clicked < AS_OF - WINDOW
