@@ -160,8 +160,8 @@ class Trials(NamedTuple):
         lengths = [*map(len, self.ids)]
         stated = _with_terms(events)
         units = {one.unit for one in stated if one.unit is not None}
-        named = all_fit({*campaigns}, settings.max_campaign_bytes) and not _say_version(campaigns)
-        named = named and all(map(is_version, versions)) and all_fit(units, LONGEST_UNIT)
+        named = all_fit({*campaigns}, settings.max_campaign_bytes) and all_fit(units, LONGEST_UNIT)
+        named = named and SEPARATOR not in "".join(campaigns) and all(map(is_version, versions))
         if lengths and not 0 < min(lengths) <= max(lengths) <= LONGEST_ID:
             return None
         if hours is None or not named:
@@ -176,10 +176,6 @@ class Trials(NamedTuple):
         terms = _term_columns(events) if stated else None
         beside = (self.ids or None, terms, fields or None)
         return EventColumns([*rows], places, hours, self.scores, self.positives, *beside)
-
-
-def _say_version(campaigns: Sequence[str]) -> bool:
-    return SEPARATOR in "".join(campaigns)
 
 
 def _name(event: Impression | TargetOutcome) -> str:
@@ -335,7 +331,7 @@ class Admission:
         hours, settings = self._times.hours_of_few(times), self._settings
         are_known = {*chain.from_iterable(scores)} <= self._known and CLICK in settings.targets
         are_named = all_fit({*campaigns}, settings.max_campaign_bytes)
-        if hours is None or _say_version(campaigns) or not (are_known and are_named):
+        if hours is None or SEPARATOR in "".join(campaigns) or not (are_known and are_named):
             return False
         try:
             clicks = [score[CLICK] for score in scores]
