@@ -158,7 +158,7 @@ class DelayDistribution:
         return self._with(tilted_shares(self.shares, self.knots, self.calendar, clicked_at))
 
     def _with(self, shares: Floats) -> Self:
-        risen: Floats = np.maximum.accumulate(shares, axis=1)
+        risen: Floats = np.minimum(np.maximum.accumulate(shares, axis=1), 1.0)
         return replace(self, shares=risen)
 
     def share(self, elapsed: ArrayLike, rows: ArrayLike, campaigns: Sequence[str]) -> Floats:
