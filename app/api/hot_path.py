@@ -72,9 +72,8 @@ def check_head(
     """
     given = headers.get(b"content-type")
     if given is not None and media_type(given) not in media_types:
-        detail = (
-            f"Content-Type = {show(given.decode('latin-1'))}: must be {' or '.join(media_types)}"
-        )
+        known = " or ".join(media_types)
+        detail = f"Content-Type = {show(given.decode('latin-1'))}: must be {known}"
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", detail)
     encoding = headers.get(b"content-encoding")
     if encoding is not None:

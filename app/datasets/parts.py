@@ -125,10 +125,8 @@ def refuse_inside(logs: Sequence[Where], written: Mapping[str, Where | None]) ->
     for option, place in written.items():
         for where in logs:
             if place is not None and _holds(where, place):
-                raise CommandError(
-                    f"{option} {shown(place)}: this is a part of {shown(where)}, which is read and"
-                    " not written to"
-                )
+                read = f"this is a part of {shown(where)}, which is read and not written to"
+                raise CommandError(f"{option} {shown(place)}: {read}")
 
 
 def _holds(where: Where, place: Where) -> bool:

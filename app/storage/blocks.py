@@ -262,10 +262,12 @@ def decode_block(data: bytes, seed: int = 0) -> Block:
     scores, counts, positives = values
     fields = unpack_fields(packed, length) if packed else None
     block = Block(names, rows, scores, counts, positives, terms, fields)
-    marked = np.frombuffer(marks or bytes(length), np.uint8)
+    if not marks:
+        return block
+    marked = np.frombuffer(marks, np.uint8)
     if len(marked) != length or (marked > 1).any():
         raise ValueError(f"a block of {length} rows needs as many marks of 0 or 1, or none")
-    return block.chosen(marked == 0) if marks else block
+    return block.chosen(marked == 0)
 
 
 def opened_block(data: bytes, seed: int) -> tuple[bytes, bytes, int, bytes]:
