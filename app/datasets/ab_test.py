@@ -112,6 +112,8 @@ def read_ab_test(where: Where, columns: AbColumns, reading: Reading | None = Non
 def _log(file: str, rows: LogRows, columns: AbColumns) -> AbTestLog:
     in_log = columns.in_log([*rows.columns])
     found = {what: rows.column(name) for what, name in in_log.items()}
+    if _OUTCOME in found:
+        found[_OUTCOME] = found[_OUTCOME].truths()
     arms, codes = found["arm"].categories("an arm must have a name")
     unit = found.get("unit")
     return AbTestLog(

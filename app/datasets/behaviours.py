@@ -178,7 +178,7 @@ def read_behaviour_log(
         known = wanted("feature", features, rows.file, names)
         return BehaviourLog(
             name_of(where),
-            rows.column(conversion).whole(0, 1, _CONVERSION_RULE),
+            rows.column(conversion).truths().whole(0, 1, _CONVERSION_RULE),
             {column.name: column.read(rows) for column in measured},
             {column.name: column.read(rows) for column in known},
         )

@@ -125,7 +125,7 @@ class LogColumns:
         if self.clicks is None or weights is None:
             return rows.column(self.outcome).truths().within(0, 1, OUTCOME_RULE)
         column = rows.column(self.clicks)
-        clicks = column.whole(0, _MOST, _CLICKS_RULE)
+        clicks = column.truths().whole(0, _MOST, _CLICKS_RULE)
         column.refuse_where(clicks > weights, _CLICKS_RULE)
         return clicks / weights
 

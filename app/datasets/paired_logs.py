@@ -116,10 +116,10 @@ class SideFile:
     def _batch(self, rows: LogRows) -> SideBatch:
         columns = self.columns
 
-        def within(name: str, high: float, rule: str) -> Floats | None:
-            return rows.column(name).within(0, high, rule) if name in rows.columns else None
-
-        named, timed = columns.campaign in rows.columns, columns.time in rows.columns
+        named, timed, judged, priced = (
+            name in rows.columns
+            for name in (columns.campaign, columns.time, columns.outcome, columns.bid)
+        )
         return SideBatch(
             name_of(self.path),
             rows.first,
@@ -127,8 +127,8 @@ class SideFile:
             rows.column(columns.score).scores(),
             Campaigns(*rows.column(columns.campaign).categories(CAMPAIGN_RULE)) if named else None,
             rows.column(columns.time).times() if timed else None,
-            within(columns.outcome, 1.0, OUTCOME_RULE),
-            within(columns.bid, LARGEST_BID, BID_RULE),
+            rows.column(columns.outcome).truths().within(0, 1, OUTCOME_RULE) if judged else None,
+            rows.column(columns.bid).within(0, LARGEST_BID, BID_RULE) if priced else None,
             None if self.id is None else _hashed(rows.column(self.id).plain()),
         )
 

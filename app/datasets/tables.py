@@ -171,13 +171,11 @@ class LogColumn:
         raise BadRows(numbers, why, rule, examples)
 
     def require_all(self, rule: str) -> None:
-        """Refuse empty values."""
+        """Refuse empty values, and truth values, which Arrow casts to 1 and 0."""
+        truths = pa.types.is_boolean(self.values.type)
+        self.refuse_where(np.full(len(self.values), truths), rule)
         if self.values.null_count or is_text(self.values.type):
             self.refuse_where(self.missing(nan=False), rule)
-
-    def require_no_truths(self, rule: str) -> None:
-        """Refuse truth values, which Arrow casts to 1 and 0."""
-        self.refuse_where(np.full(len(self.values), pa.types.is_boolean(self.values.type)), rule)
 
     def field(self) -> FieldColumn:
         """Every value as a text, (n,); an empty one is other."""
@@ -235,8 +233,10 @@ class LogColumn:
         return replace(self, values=pc.cast(self.values, self.values.type.value_type))
 
     def truths(self) -> "LogColumn":
-        """The same values with the texts true and false as 1 and 0."""
+        """The same values with true and false, texts too, as 1 and 0."""
         column = self.plain()
+        if pa.types.is_boolean(column.values.type):
+            return replace(column, values=pc.cast(column.values, pa.int8()))
         if not is_text(column.values.type):
             return column
         words = pc.utf8_lower(pc.utf8_trim_whitespace(column.values))
@@ -249,12 +249,11 @@ class LogColumn:
         try:
             return np.asarray(pc.cast(self.values, pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return self._each(float, rule)
+            return self._each(_number, rule)
 
     def integers(self, rule: str) -> NDArray[np.int64]:
         """Every value as a whole number, (n,), of which no float rounds any."""
         column = self.plain()
-        column.require_no_truths(rule)
         column.require_all(rule)
         try:
             return np.asarray(pc.cast(column.values, pa.int64()))
@@ -275,7 +274,6 @@ class LogColumn:
 
     def scores(self) -> NDArray[np.float64]:
         """Every value as a probability, (n,)."""
-        self.require_no_truths(_SCORE_RULE)
         if self.rows.reading.percent:
             return self.within(0, 100, _PERCENT_RULE) / 100
         numbers = self.numbers(_SCORE_RULE)
@@ -383,11 +381,18 @@ class LogColumn:
         return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
 
 
-def _whole_number(value: Any) -> int:
-    number = int(value)
-    if not isinstance(value, str) and number != value:
+def _number(value: Any) -> float:
+    """As Arrow reads it with blanks around: Python reads 1_000 and digits of other scripts too."""
+    if isinstance(value, str) and ("_" in value or not value.strip().isascii()):
         raise ValueError(value)
-    return number
+    return float(value)
+
+
+def _whole_number(value: Any) -> int:
+    number = _number(value)
+    if not isinstance(value, str) and number != int(value):
+        raise ValueError(value)
+    return int(value)
 
 
 def in_one(values: Any) -> Any:

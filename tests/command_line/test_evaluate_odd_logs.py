@@ -66,6 +66,9 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,1e300\n", "log.csv, row 2: bid = 1e+300; a bid is a"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
+        (f"{HEAD}{ROW}1767225600,a,0.2_5,1,2\n", "row 2: score = '0.2_5'; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,٠.٢٥,1,2\n", "row 2: score = '٠.٢٥'; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,0.5,1,true\n", "log.csv, row 2: bid = 'true'; a bid is a"),
         (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
         (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "look like milliseconds: give --time-unit ms"),
     ],
@@ -74,16 +77,28 @@ def test_a_broken_text_file_is_one_line(tmp_path, refused, content, expected):
     assert expected in refused("evaluate", text(tmp_path, content))
 
 
-@pytest.mark.parametrize("percent", [(), ("--percent",)])
-def test_truth_values_are_no_scores(tmp_path, refused, percent):
+@pytest.mark.parametrize(
+    ("percent", "rule"),
+    [
+        ((), "a score must be a number in [0, 1]"),
+        (("--percent",), "with --percent a score must be a number in [0, 100]"),
+    ],
+)
+def test_truth_values_are_no_scores(tmp_path, refused, percent, rule):
     """Whoever names the column of the outcome would see a perfect model."""
     log = tmp_path / "log.jsonl"
     log.write_text('{"score": true, "outcome": true}\n{"score": false, "outcome": false}\n')
     table = write(tmp_path / "log.parquet", {"score": [True, False], "outcome": [True, False]})
 
-    told = "row 1: score = True; a score must be a number in [0, 1]"
+    told = f"row 1: score = True; {rule}"
     assert refused("evaluate", log, *percent) == f"sirocco: log.jsonl, {told}"
     assert refused("evaluate", table, *percent) == f"sirocco: log.parquet, {told}"
+
+
+def test_truth_values_are_no_bids(tmp_path, refused):
+    path = write(tmp_path / "log.parquet", good() | {"bid": OUTCOMES == 1.0})
+
+    assert "bid = True; a bid is a number" in refused("evaluate", path)
 
 
 @pytest.mark.parametrize("option", ["--campaign", "--time", "--bid", "--group", "--by"])
