@@ -54,6 +54,10 @@ class Peers(ABC):
         found = list(self.gather([columns], to_first)) or [columns]
         return tuple(map(np.concatenate, zip(*found, strict=True)))
 
+    def told(self, *columns: Array) -> Part:
+        """What the first tells all: its columns."""
+        return next(iter(self.gather([columns] if self.is_first else [])))
+
     def names(self, own: Sequence[str]) -> Sequence[str]:
         """The names of all, for the first; at the others their own."""
         if self.count == 1:

@@ -142,7 +142,7 @@ class Together:
         """What the method makes of the history, with the help of others; None where there are none,
         too few campaigns for them, or a history that cannot be divided: it is to be fitted alone.
         """
-        if not isinstance(history, StoredHistory) or self.settings.fields:
+        if not isinstance(history, StoredHistory):
             return None
         for _ in range(_TRIES):
             if not self.share.others() or _size(history) < self.worth_it:

@@ -14,7 +14,7 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
-from calibrators.peers import NotDivided
+from calibrators.peers import NotDivided, Peers, as_array, listed_in
 from calibrators.pooled.cells import CampaignBlock, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
@@ -71,10 +71,11 @@ class Pooled:
         """
         known = memory if isinstance(memory, Memory) else None
         fields = self._fields(history, known)
-        window, scale = self._window(history, fields, AS_THEY_ARE)
+        groups = self._groups_by(fields)
+        window, scale = self._window(history, groups, AS_THEY_ARE)
         if (stretches := window.needed_stretches()) != AS_THEY_ARE:
             changed = stretched(history, self.hours, stretches)
-            window, scale = self._window(changed, fields, stretches)
+            window, scale = self._window(changed, groups, stretches)
         if known is not None and known.knots.stretch != stretches.shared:
             known = None
         known = Memory.shared(known, window.campaigns, history.peers)
@@ -86,29 +87,30 @@ class Pooled:
         return replace(fitted, scale=scale, notes={**fitted.notes, **pushes})
 
     def _window(
-        self, history: History, fields: "_Fields | None", stretches: Stretches
+        self, history: History, groups: GroupOf | None, stretches: Stretches
     ) -> tuple[Window, ScoreScale]:
         """The window on the scale of the newest scores, which are stretched already."""
-        window = Window.of(history, self.hours, self._group_of(fields))
+        window = Window.of(history, self.hours, groups)
         size = _divisible(window) if history.peers.count > 1 else window.size
         scale = ScoreScale.of(window.blocks, history, self.hours, size <= _JOINED)
         blocks = scale.carried_over(window.blocks)
         shared = stretches.shared
         return replace(window, blocks=blocks, stretch=shared), replace(scale, stretches=stretches)
 
-    def _group_of(self, fields: "_Fields | None") -> GroupOf | None:
+    def _groups_by(self, fields: "_Fields | None") -> GroupOf | None:
         if fields is None or not isinstance(self.groups, FieldGroups):
             return self.groups
-        field = self.groups.field
-        return FieldGroups(field, fields.window.owners(field))
+        return FieldGroups(self.groups.field, fields.owners(self.groups.field))
 
     def _fields(self, history: History, memory: Memory | None) -> "_Fields | None":
-        if history.fields is None:
+        if not history.peers.any(history.fields is not None):
             return None
         window = (memory and memory.fields) or FieldWindow()
+        if not history.peers.is_first:
+            return _Fields(history.peers, window, None)
         hours = range(history.newest + 1 - self.hours, history.newest + 1)
         window.read(history, hours)
-        return _Fields(window, EffectsFit(window, hours))
+        return _Fields(history.peers, window, EffectsFit(window, hours))
 
 
 def _moved_back(atlas: Atlas, stretches: Stretches) -> Atlas:
@@ -136,17 +138,31 @@ def _divisible(window: Window) -> int:
 
 
 class _Fields(NamedTuple):
-    """What is known of the fields in the hours of a refit, and the fit of their effects."""
+    """What is known of the fields in the hours of a refit, and the fit of their effects: by the
+    first of those that refit together, which tells the others."""
 
+    peers: Peers
     window: FieldWindow
-    effects: EffectsFit
+    effects: EffectsFit | None
+
+    def owners(self, field: str) -> dict[str, str]:
+        """The value of a field by campaign."""
+        owners = self.window.owners(field)
+        (told,) = self.peers.told(as_array([*owners.items()]))
+        return dict(listed_in(told))
 
     def fit(self, blocks: Sequence[CampaignHours], ages: Floats, hours: int) -> FittedEffects:
         """The effects that the first of so many hours support, those that have an age; the
-        campaigns' show which are an outage."""
-        counted = CountedHours.of(blocks, np.maximum(ages, 0.0)).counted
-        weights = np.pad(counted * 1.0, (0, hours - len(counted)))
-        return self.effects.fit(np.pad(ages, (0, hours - len(ages)), mode="edge"), weights)
+        campaigns' show which are an outage. Without the effects, but at the first."""
+        counted = CountedHours.of(blocks, np.maximum(ages, 0.0), self.peers).counted
+        found = FittedEffects(None, {}, np.empty(0))
+        if self.effects is not None:
+            weights = np.pad(counted * 1.0, (0, hours - len(counted)))
+            ages = np.pad(ages, (0, hours - len(ages)), mode="edge")
+            found = self.effects.fit(ages, weights)
+        names, means = self.peers.told(as_array([*found.campaigns]), found.means)
+        rows = {name: row for row, name in enumerate(listed_in(names))}
+        return replace(found, campaigns=rows, means=means)
 
 
 class _Refit:

@@ -9,7 +9,8 @@ import pytest
 from scipy.special import expit
 
 from calibrators import BinsTable, History, HourTables, Sufficiency, make_method
-from calibrators.maps.groups import CampaignGroups
+from calibrators.fields.sums import FieldColumn, FieldTables
+from calibrators.maps.groups import CampaignGroups, FieldGroups
 from calibrators.methods.refit import Fitted, Method
 from calibrators.peers import ALONE, NotDivided, Peers, as_array, listed_in
 from calibrators.pooled import Pooled
@@ -60,21 +61,42 @@ def shards(kinds: int) -> tuple[HourTables, ...]:
     return tuple(blocks)
 
 
-def own_history(blocks: Sequence[HourTables], peers: Peers, as_of: float = NEWEST + 1.0) -> History:
-    """Of a worker that has a part of the blocks."""
+@cache
+def by_field(hour: int) -> FieldTables:
+    """Campaigns of brands, each on two devices, one of which is clicked half as often again."""
+    rng = np.random.default_rng(hour)
+    rows, devices = np.repeat(np.arange(CAMPAIGNS), 6), np.tile([0, 0, 0, 1, 1, 1], CAMPAIGNS)
+    scores = np.full(len(rows), 0.1)
+    events = scores, np.full(len(rows), 4.0), rng.binomial(4, scores * (1 + 0.5 * devices)) * 1.0
+    columns = {
+        "device": FieldColumn(("tv", "web"), devices),
+        "brand": FieldColumn(tuple(f"b{number}" for number in range(9)), rows % 9),
+    }
+    campaigns = FieldColumn(tuple(f"a{number:05d}" for number in range(CAMPAIGNS)), rows)
+    return FieldTables.from_events(campaigns, columns, ("device*brand",), events)
+
+
+def own_history(
+    blocks: Sequence[HourTables], peers: Peers, as_of: float = NEWEST + 1.0, fields: Any = None
+) -> History:
+    """Of a worker that has a part of the blocks; only the first is asked for fields."""
     # The first of many may have none at all.
     own = max(peers.place - (peers.count > 3), 0), peers.place + 1 - (peers.count > 3)
     first, behind = (len(blocks) * at // (peers.count - (peers.count > 3)) for at in own)
-    return History(as_of, blocks[first:behind], peers=peers)
+    return History(as_of, blocks[first:behind], fields if peers.is_first else None, peers)
 
 
 def refits(
-    method: Method, blocks: Sequence[HourTables], peers: Peers, trial: bool = True
+    method: Method,
+    blocks: Sequence[HourTables],
+    peers: Peers,
+    trial: bool = True,
+    fields: Any = None,
 ) -> Iterator[Fitted]:
     """One without a memory, and one that goes on from it an hour before the newest is over."""
-    first = method.refit(own_history(blocks, peers), trial=trial)
+    first = method.refit(own_history(blocks, peers, fields=fields), trial=trial)
     yield first
-    later = own_history(blocks, peers, NEWEST + 0.75)
+    later = own_history(blocks, peers, NEWEST + 0.75, fields)
     yield method.refit(later, memory=first.memory if peers.is_first else None, trial=trial)
 
 
@@ -127,6 +149,22 @@ def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
 
         assert [told(fitted) for fitted in first] == expected
         assert all(fitted.memory is None for other in others for fitted in other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 7])
+def test_what_is_told_by_field_is_read_by_the_first_alone(count):
+    """The others are told the owners of campaigns, and what the effects do to theirs."""
+    method, blocks = Pooled(hours=HOURS, groups=FieldGroups("brand")), shards(1)
+    expected = [told(fitted) for fitted in refits(method, blocks, ALONE, fields=by_field)]
+    assert expected[0]["notes"]["fields"]["device"]["kept"] == 2
+    assert expected[0]["notes"]["groups"] == 9
+
+    first, *_ = run_together(
+        count, lambda peers: list(refits(method, blocks, peers, fields=by_field))
+    )
+
+    assert [told(fitted) for fitted in first] == expected
 
 
 @pytest.mark.slow

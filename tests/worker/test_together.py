@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from multiprocessing import get_context
@@ -43,6 +43,7 @@ from app.worker.progress import JobCancelled
 from app.worker.together import StorePeers, Together, shards_of_worker
 from calibrators import Atlas, BinsTable, CalibrationMap, History
 from calibrators.bins.model_versions import named
+from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided
 from calibrators.pooled import method
@@ -186,6 +187,32 @@ def test_three_workers_make_the_maps_of_one(stored, workers, caplog, calibrator)
     assert caplog.text.count("helped with the refit of click") == 4
     assert not stored.keys("sirocco:{maps}:joint_refit*")
     assert not stored.exists(*(lease(place) for place in PLACES))
+
+
+def by_field(hour: int) -> FieldTables:
+    """Campaigns on two devices, one of which is clicked half as often again."""
+    rows, devices = np.repeat(np.arange(CAMPAIGNS), 4), np.tile([0, 0, 1, 1], CAMPAIGNS)
+    scores = np.full(len(rows), 0.1)
+    clicks = np.random.default_rng(hour).binomial(4, scores * (1 + 0.5 * devices)) * 1.0
+    campaigns = FieldColumn(hour_table(hour).campaigns, rows)
+    columns = {"device": FieldColumn(("tv", "web"), devices)}
+    return FieldTables.from_events(campaigns, columns, (), (scores, np.full(len(rows), 4.0), clicks))
+
+
+@pytest.mark.slow
+def test_effects_of_fields_are_those_that_one_worker_finds(stored, workers, caplog):
+    """Only who leads reads the sums by field."""
+    workers.settings = workers.settings.model_copy(update={"fields": ("device",)})
+    first, helper = workers.worker("first"), workers.worker("second")
+    history = replace(history_of(first), fields=by_field)
+    expected = first.methods.of("pooled").refit(history, trial=True)
+
+    with caplog.at_level(logging.INFO), workers.helping([helper]):
+        found = first.methods.refit("pooled", TARGET, history, True)
+
+    assert told(found) == told(expected)
+    assert found.notes["fields"]["device"]["kept"] == 2
+    assert "helped with the refit of click" in caplog.text
 
 
 def test_maps_on_trial_are_fitted_to_the_campaigns_of_all(stored, workers):
