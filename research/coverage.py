@@ -3,7 +3,9 @@
 Synthetic platforms whose truth is known (`PLATFORMS`, and worlds with fields) are refitted hour by
 hour; of every impression of the next hour it is counted whether its true probability lies inside
 the interval that the published maps give. Behind it, in parentheses, how wide intervals are by that
-of a normal variable with the mean square of what the maps miss. Impressions of worlds with fields
+of a normal variable with the mean square of what the maps miss. All of a platform share its luck,
+so of several platforms the standard error of the coverage is said too, from how much these differ.
+Impressions of worlds with fields
 are told apart by how many had the rarest of their values in the hours before; `effects certain` is
 what would be inside if the effects of fields were known for certain.
 """
@@ -100,6 +102,31 @@ class Counts:
             }
             for part, (n, inside, width, squares) in sorted(self._sums.items())
         }
+
+    def part(self, name: str) -> tuple[float, float]:
+        """Impressions of a part, and how many are inside."""
+        impressions, inside, *_ = self._sums.get(name, np.zeros(4)).tolist()
+        return impressions, inside
+
+
+def found_on(platforms: Sequence[Counts]) -> dict[str, dict[str, float]]:
+    """What is found on all of several platforms, by part, with the standard `error` of the coverage
+    where at least two of them have such impressions.
+
+    Source: the linearised error of a ratio of sums over clusters, Cochran, Sampling Techniques,
+    1977, section 6.3.
+    """
+    total = Counts()
+    for each in platforms:
+        total += each
+    found = total.found()
+    for part, row in found.items():
+        impressions, inside = np.array([each.part(part) for each in platforms]).T
+        count = np.count_nonzero(impressions)
+        if count > 1:
+            squares = float(((inside - row["coverage"] * impressions) ** 2).sum())
+            row["error"] = float(np.sqrt(squares * count / (count - 1))) / row["impressions"]
+    return found
 
 
 def coverage(platform: DriftingPlatform, first: int, hours: int) -> Iterator[Counts]:
@@ -280,7 +307,9 @@ def _lines(found: dict[str, dict[str, dict[str, float]]]) -> Iterable[str]:
 
 
 def _cell(cell: dict[str, float]) -> str:
-    return f"{100 * cell['coverage']:.1f} ({cell['width'] / max(cell['needed'], 1e-9):.2f})"
+    error = f" ± {100 * cell['error']:.1f}" if "error" in cell else ""
+    width = cell["width"] / max(cell["needed"], 1e-9)
+    return f"{100 * cell['coverage']:.1f}{error} ({width:.2f})"
 
 
 def _hours(name: str, seed: int, first: int, hours: int) -> Iterator[Counts]:
@@ -300,12 +329,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: dict[str, dict[str, dict[str, float]]] = {}
     with progress("refitting and counting", total, "hours", shown=not given.json) as advance:
         for name in given.regimes:
-            counts = Counts()
+            platforms = []
             for seed in range(given.seed, given.seed + given.seeds):
+                platforms.append(counts := Counts())
                 for hour in _hours(name, seed, given.first, given.hours):
                     counts += hour
                     advance(f"{name}, seed {seed}")
-            found[name] = counts.found()
+            found[name] = found_on(platforms)
     text = json.dumps(found, indent=1) if given.json else "\n".join(_lines(found))
     sys.stdout.write(text + "\n")
     return 0

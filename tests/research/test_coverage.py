@@ -1,10 +1,11 @@
 """True probabilities are inside their intervals as often as these say."""
 
+import numpy as np
 import pytest
 
 from evaluation.simulation.ad_platform import Platform
 from evaluation.simulation.parts import START
-from research.coverage import ALL, CERTAIN, RAREST, Counts, coverage, field_coverage
+from research.coverage import ALL, CERTAIN, RAREST, Counts, coverage, field_coverage, found_on
 from research.leaderboard.fields.platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.platform import Distortions, DriftingPlatform
 
@@ -44,3 +45,20 @@ def test_intervals_of_rare_values_know_that_their_effects_are_uncertain():
     assert 0.87 < found[rare]["coverage"] < 0.95
     assert 0.87 < found[ALL]["coverage"] < 0.95
     assert found[rare]["width"] > found[RAREST[2][2]]["width"]
+
+
+def test_the_error_of_a_coverage_is_that_of_platforms_not_of_impressions():
+    """Of 4,000 platforms of which three of four are inside as a whole, the error that is found on
+    16 at a time is as large as their coverages scatter; of one, nobody can tell."""
+    rng = np.random.default_rng(5)
+
+    def platform():
+        counts, impressions = Counts(), int(rng.integers(500, 1_500))
+        inside = np.full(impressions, rng.random() < 0.75)
+        counts.add(ALL, inside, np.ones(impressions), np.ones(impressions))
+        return counts
+
+    found = [found_on([platform() for _ in range(16)])[ALL] for _ in range(250)]
+    scatter = np.std([each["coverage"] for each in found])
+    assert np.mean([each["error"] for each in found]) == pytest.approx(scatter, rel=0.15)
+    assert "error" not in found_on([platform()])[ALL]
