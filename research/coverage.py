@@ -5,9 +5,9 @@ hour; of every impression of the next hour it is counted whether its true probab
 the interval that the published maps give. Behind it, in parentheses, how wide intervals are by that
 of a normal variable with the mean square of what the maps miss. All of a platform share its luck,
 so of several platforms the standard error of the coverage is said too, from how much these differ.
-Impressions of worlds with fields
-are told apart by how many had the rarest of their values in the hours before; `effects certain` is
-what would be inside if the effects of fields were known for certain.
+Impressions of worlds with fields are told apart by how many had the rarest of their values in the
+hours before; `effects certain` is what would be inside if the effects of fields were known for
+certain.
 """
 
 import argparse
