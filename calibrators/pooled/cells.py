@@ -270,13 +270,6 @@ class Cells:
         return np.stack([sum_at(places, each, CELLS) for each in (self.samples, self.predicted)])
 
     @property
-    def centres(self) -> Floats:
-        """Mean log-odds of each campaign, (c,)."""
-        rows, size = self.hours.rows, len(self)
-        total = sum_at(rows, self.samples * self.log_odds, size)
-        return np.asarray(total / np.maximum(sum_at(rows, self.samples, size), 1e-300))
-
-    @property
     def predicted(self) -> Floats:
         """The positives that the scores of each cell predict, (m,)."""
         return self.samples * self.scores

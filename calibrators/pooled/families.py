@@ -73,13 +73,10 @@ class Families:
         """A single family, to begin with."""
         return cls(np.ones(1), np.zeros((1, size)), np.full(size, 0.05))
 
-    def memberships(self, seen: Deviations) -> tuple[Floats, Floats]:
+    def memberships(self, seen: Deviations, known: Floats | None = None) -> tuple[Floats, Floats]:
         """How likely each campaign is of each family, (n, f), and the log marginal likelihoods of
-        the campaigns, (n,)."""
-        return self._memberships(seen, self._posterior(seen))
-
-    def _memberships(self, seen: Deviations, spreads: Floats) -> tuple[Floats, Floats]:
-        logs = self._logs(seen, spreads)
+        the campaigns, (n,); `known` are the posterior covariances, where they are."""
+        logs = self._logs(seen, self._posterior(seen) if known is None else known)
         largest = logs.max(axis=1, keepdims=True)
         parts: Floats = np.exp(logs - largest)
         total = parts.sum(axis=1, keepdims=True)
@@ -102,14 +99,14 @@ class Families:
         found = self
         for _ in range(_ROUNDS):
             spreads = found._posterior(seen)
-            found = found._updated(seen, spreads, found._memberships(seen, spreads)[0])
+            found = found.updated(seen, found.memberships(seen, spreads)[0], spreads)
         return found
 
-    def updated(self, seen: Deviations, memberships: Floats) -> "Families":
+    def updated(
+        self, seen: Deviations, memberships: Floats, known: Floats | None = None
+    ) -> "Families":
         """One round of EM, given how likely each campaign is of each family, (n, f)."""
-        return self._updated(seen, self._posterior(seen), memberships)
-
-    def _updated(self, seen: Deviations, spreads: Floats, memberships: Floats) -> "Families":
+        spreads = self._posterior(seen) if known is None else known
         modes = np.einsum(
             "nij,nfj->nfi", spreads, seen.pulls[:, None] + self.means / self.variances
         )

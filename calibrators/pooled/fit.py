@@ -315,8 +315,7 @@ class Shape:
         return bool(len(known.cells) or len(self.steps.cells))
 
     def _add_steps(self) -> None:
-        some = len(self.steps.cells)
-        added = self.steps.in_coarse_cells(self.grid[0]) if some else None
+        added = self.steps.in_coarse_cells(self.grid[0]) if len(self.steps.cells) else None
         for block in self.blocks:
             block.add_steps(added)
 
@@ -365,20 +364,14 @@ class Shape:
             if self._step(update=False) < _CONVERGED:
                 break
 
-    def curves(self, block: CampaignBlock) -> Floats:
-        """The log odds ratio of each campaign at the knots, (c, k), at the mode."""
-        return self._curves(block, self.tree.parents)
+    def curves(self, block: CampaignBlock, parents: Floats | None = None) -> Floats:
+        """The log odds ratio of each campaign at the knots, (c, k), at the mode or where it was."""
+        above = self.tree.parents if parents is None else parents
+        return np.asarray((above[block.groups] + block.values) @ self.coordinates.basis.T)
 
-    def eliminated(self, block: CampaignBlock) -> Eliminated:
-        """The campaigns solved for given their parents."""
-        return self._eliminated(block, self.tree.parents)
-
-    def _curves(self, block: CampaignBlock, parents: Floats) -> Floats:
-        curves: Floats = (parents[block.groups] + block.values) @ self.coordinates.basis.T
-        return curves
-
-    def _eliminated(self, block: CampaignBlock, parents: Floats) -> Eliminated:
-        gradients, information = block.linearised(self._curves(block, parents))
+    def eliminated(self, block: CampaignBlock, parents: Floats | None = None) -> Eliminated:
+        """The campaigns solved for given their parents, as they are or were."""
+        gradients, information = block.linearised(self.curves(block, parents))
         steepness = self.coordinates.steepness
         prior = Precisions.of(self.priors.campaign, block.offsets, steepness, block.trust)
         return Eliminated.of(gradients, information, prior, block.values)
@@ -386,7 +379,7 @@ class Shape:
     def _step(self, update: bool) -> float:
         """One Newton step of everything; the largest move of a curve at a knot."""
         self.rounds += 1
-        solutions = Solutions(partial(self._eliminated, parents=self.tree.parents), self.room)
+        solutions = Solutions(partial(self.eliminated, parents=self.tree.parents), self.room)
         sums = self.tree.gather()
         contributions = (self._contribution(block, solutions) for block in self.blocks)
         for rows, *parts in self.peers.gather(contributions):

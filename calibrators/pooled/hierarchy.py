@@ -290,9 +290,8 @@ class Tree:
     def __init__(self, coordinates: Coordinates, target: Floats, groups: Floats) -> None:
         self._coordinates = coordinates
         self._basis, self._steepness = coordinates.basis, coordinates.steepness
-        basis = coordinates.basis
         self.target, self.groups = target, groups
-        self.covariances: Floats = np.zeros((len(groups) + 1, len(basis), len(basis)))
+        self.covariances: Floats = self.gather()[1]
 
     def with_groups(self, means: Floats) -> "Tree":
         """The same target, and so many groups as there are means of their first coordinates,

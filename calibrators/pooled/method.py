@@ -73,7 +73,7 @@ class Pooled:
         fields = self._fields(history, known)
         groups = self._groups_by(fields)
         window, scale = self._window(history, groups, AS_THEY_ARE)
-        if (stretches := window.needed_stretches()) != AS_THEY_ARE:
+        if (stretches := window.needed_stretches(history, scale.pushes)) != AS_THEY_ARE:
             changed = stretched(history, self.hours, stretches)
             window, scale = self._window(changed, groups, stretches)
         if known is not None and known.knots.stretch != stretches.shared:
@@ -115,8 +115,8 @@ class Pooled:
 
 def _moved_back(atlas: Atlas, stretches: Stretches) -> Atlas:
     """Maps of scores that each campaign has stretched by itself, as those of the scores."""
-    of = names_of_rows(atlas)
-    return atlas.at_scores(lambda rows, at: expit(stretches.at(of, rows).back(log_odds(at))))
+    of, shared = names_of_rows(atlas), stretches.shared
+    return atlas.at_scores(lambda own, at: expit(stretches.at(of, own).back(shared(log_odds(at)))))
 
 
 _JOINED = 4096

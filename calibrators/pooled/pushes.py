@@ -344,14 +344,8 @@ class Outcomes:
     @classmethod
     def of(cls, blocks: Sequence[Cells]) -> Self:
         """Of all blocks."""
-        hours = [block.hours for block in blocks]
-        return cls(
-            np.vstack([each.expected(np.ones(each.sizes.sum())) for each in hours]),
-            np.vstack(
-                [each.expected(block.scores) for each, block in zip(hours, blocks, strict=True)]
-            ),
-            np.vstack([each.observed() for each in hours]),
-        )
+        parts = [(*block.hours.sums([block.scores]), block.hours.observed()) for block in blocks]
+        return cls(*map(np.vstack, zip(*parts, strict=True)))
 
     def follow_scores(self, hour: int, first: int, behind: int) -> bool:
         """Whether what came from an hour on, between first and behind, is other traffic."""

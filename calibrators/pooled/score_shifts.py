@@ -101,13 +101,10 @@ class ScoreHours:
             peers,
         )
 
-    def pushes(self) -> list[int]:
-        """The hours, counted from the first of the window, in which the scores of most campaigns
-        moved against the hours before: ascending, the first hour never."""
-        return self.pushes_and_usual()[0]
-
     def pushes_and_usual(self) -> tuple[list[int], Floats]:
-        """The same, and what is usual from hour to hour, for `Shifts.is_push`, (2, 3)."""
+        """The hours, counted from the first of the window, in which the scores of most campaigns
+        moved against the hours before: ascending, the first hour never; and what is usual from hour
+        to hour, for `Shifts.is_push`, (2, 3)."""
         suspicious, usual = self._mean_shifts()
         found: list[int] = []
         for hour in suspicious:
@@ -192,7 +189,7 @@ def _offsets(values: Floats, centres: Floats) -> Floats:
 def _of_block(block: Cells) -> ScoreHours:
     rows, size = block.hours.rows, len(block)
     counts = np.maximum(sum_at(rows, block.samples, size), 1e-300)
-    centres = block.centres
+    centres = sum_at(rows, block.samples * block.log_odds, size) / counts
     offsets = _offsets(block.log_odds, centres[rows])
     distances = np.abs(offsets)
     spreads = sum_at(rows, block.samples * distances, size) / counts

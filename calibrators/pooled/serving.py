@@ -47,7 +47,9 @@ class ServedKnots:
         low, high = knots.positions[0], knots.positions[-1]
         beyond = _BEYOND if knots.count <= _MOST_KNOTS - 2 * len(_BEYOND) - 2 else _BEYOND[1::4]
         below, above = low - beyond[::-1], high + beyond
-        tails = below[below > -FARTHEST], above[above < FARTHEST]
+        # Where scores of 0 and 1 are.
+        first, last = np.clip(knots.stretch(np.array([-FARTHEST, FARTHEST])), -FARTHEST, FARTHEST)
+        tails = below[below > first], above[above < last]
         more = steps.knots()
         more = more[(more > low) & (more < high)]
         room = _MOST_KNOTS - 2 - len(tails[0]) - len(tails[1]) - len(more)
@@ -59,8 +61,8 @@ class ServedKnots:
         if len(more):
             inside = np.unique(np.concatenate((inside, more)))
         # The lattice may go on behind the ends, where a score counts as one at them.
-        inside = inside[np.abs(inside) < FARTHEST]
-        log_odds = np.concatenate(([-FARTHEST], tails[0], inside, tails[1], [FARTHEST]))
+        inside = inside[(inside > first) & (inside < last)]
+        log_odds = np.concatenate(([first], tails[0], inside, tails[1], [last]))
         scores = np.concatenate(([0.0], expit(knots.stretch.back(log_odds[1:-1])), [1.0]))
         # A step and a knot of the spline may lie so close that their scores are one.
         rising = np.append(True, np.diff(scores) > 0.0)

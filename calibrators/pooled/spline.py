@@ -20,15 +20,21 @@ _LARGEST = 32.0
 _REACH, _PLACES = 2.5 * _NARROW, 8
 """How far on each side of its middle a stretched range goes, and places in that for the middle."""
 
+_CLOSER = 1 / 8
+"""Of the way from the others to scores far away from them, across which there are none."""
+
 
 class Stretch(NamedTuple):
     """Log-odds of scores with those in a narrow range `factor` times as far from its middle, where
     cells, knots and priors have the resolution of ordinary scores; those beyond its `reach` are
-    moved along. The middle lies on a lattice, the factor is a power of two: both seldom change."""
+    moved along. The middle lies on a lattice, the factor is a power of two: both seldom change.
+    What lies below `low` or above `high`, across a gap, has come nearer to it first."""
 
     middle: float | Floats = 0.0
     reach: float | Floats = 0.0
     factor: float | Floats = 1.0
+    low: float | Floats = -np.inf
+    high: float | Floats = np.inf
 
     @classmethod
     def of(cls, low: float, high: float) -> Self:
@@ -40,24 +46,33 @@ class Stretch(NamedTuple):
         place = round((low + high) / 2 / reach * _PLACES)
         return cls(place * reach / _PLACES, reach, factor) if factor > 1 else cls()
 
+    @classmethod
+    def exactly(cls, low: float, high: float) -> Self:
+        """That with which they are as wide as ordinary scores, where these are not one score."""
+        factor = min(2 * _NARROW / (high - low), _LARGEST)
+        return cls((low + high) / 2, _REACH / factor, factor)
+
     def __call__(self, log_odds: Floats) -> Floats:
         """Stretched, (n,); without a stretch the same to the bit."""
-        near = np.clip(log_odds - self.middle, -self.reach, self.reach)
-        return np.asarray(log_odds + (self.factor - 1) * near)
+        closer = log_odds - (1 - _CLOSER) * (log_odds - np.clip(log_odds, self.low, self.high))
+        near = np.clip(closer - self.middle, -self.reach, self.reach)
+        return np.asarray(closer + (self.factor - 1) * near)
 
     def back(self, stretched: Floats) -> Floats:
         """As they were, (n,)."""
         reach = self.reach * self.factor
         near = np.clip(stretched - self.middle, -reach, reach)
-        return np.asarray(stretched - (1 - 1 / self.factor) * near)
+        closer = stretched - (1 - 1 / self.factor) * near
+        beyond = closer - np.clip(closer, self.low, self.high)
+        return np.asarray(closer + (1 / _CLOSER - 1) * beyond)
 
 
 AS_IS = Stretch()
 
 
 class Stretches(NamedTuple):
-    """The stretch of all campaigns, or, where each has narrow scores in a place of its own, those
-    of campaigns by name: what is of nobody stays as it is then."""
+    """The stretch of all campaigns and of what is of nobody, and those of campaigns that have still
+    narrower scores in a place of their own, by name: instead of it."""
 
     shared: Stretch = AS_IS
     own: Mapping[str | None, Stretch] = MappingProxyType({})
@@ -66,7 +81,7 @@ class Stretches(NamedTuple):
         """That of log-odds of the campaigns at these rows, (n,); None is no campaign."""
         if not self.own:
             return self.shared
-        each = np.array([self.own.get(name, AS_IS) for name in campaigns])
+        each = np.array([self.own.get(name, self.shared) for name in campaigns])
         return Stretch(*each[rows].T)
 
 
@@ -117,14 +132,9 @@ class Knots:
     def places(self, log_odds: Floats) -> tuple[Integers, Floats]:
         """The knot before each value, (m,), and the weight of the one behind it; beyond the
         outermost knots a spline is constant."""
-        if self.scores:
-            return self._between_scores(log_odds)
         at = np.clip(log_odds / self.spacing - self.first, 0.0, self.count - 1.0)
-        before = np.minimum(at.astype(np.int64), self.count - 2)
-        return before, at - before
-
-    def _between_scores(self, log_odds: Floats) -> tuple[Integers, Floats]:
-        at = np.interp(log_odds, self.positions, np.arange(float(self.count)))
+        if self.scores:
+            at = np.interp(log_odds, self.positions, np.arange(float(self.count)))
         before = np.minimum(at.astype(np.int64), self.count - 2)
         return before, at - before
 

@@ -159,9 +159,9 @@ class LevelFilter:
         of[:, _LEVEL] *= kept
         of[_LEVEL, _LEVEL] = spread
 
-    def learn(self, observed: Floats, expected: Floats, age: float) -> Floats:
+    def learn(self, observed: Floats, expected: Floats, age: float) -> None:
         """What is believed after an hour's positives, (c,) each, whose middle is `age` hours
-        before the moment; returns the log ratios there as they were believed before, (n, c)."""
+        before the moment."""
         wave = self._wave(age)
         ties = _weighted(wave, self.covariances)
         spreads, rates = _weighted(wave, ties), self.at(age)
@@ -171,7 +171,6 @@ class LevelFilter:
         self.means += ties * moved
         gain = ties * (information / (1 + information * spreads))
         self.covariances -= gain[:, None] * ties[None]
-        return rates
 
     def at(self, age: float) -> Floats:
         """Log ratios at a moment's time of day, (n, c)."""
@@ -213,7 +212,7 @@ def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> 
         rates = expected * np.exp(found)
         gradients = spreads * (observed - rates) - (found - low)
         steps = gradients / (spreads * rates + 1)
-        found = np.maximum(found + steps, -FARTHEST)
+        found = np.clip(found + steps, -FARTHEST, FARTHEST)
     far = steps < -_NOISE
     if far.any():
         # Far above the zero a step is 1 at most.
@@ -322,7 +321,7 @@ class AveragedFilter:
         return LevelForecast(*map(np.concatenate, zip(*found, strict=True)))
 
     def _forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
-        *_, filtered = self._steps(series, ages)
+        *_, filtered = _steps(self.models, series, ages, self.harmonics)
         filtered.pass_time(AHEAD + float(ages[-1:].sum()))
         cycles = self._cycles(filtered, np.append(ages, -AHEAD))
         return LevelForecast(*self._averaged(filtered, -AHEAD), cycles[:, :-1] - cycles[:, -1:])
@@ -337,7 +336,7 @@ class AveragedFilter:
     def _misses(self, series: CampaignSeries, ages: Floats) -> Iterator[Floats]:
         first = -(-len(ages) // 4)
         begins = range(len(ages) - FOLLOWED, first - 1, -FOLLOWED)
-        for hour, filtered in enumerate(self._steps(series, ages)):
+        for hour, filtered in enumerate(_steps(self.models, series, ages, self.harmonics)):
             if hour in begins:
                 yield self._missed(filtered, series, ages, hour)
 
@@ -361,23 +360,13 @@ class AveragedFilter:
 
     def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
         """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
-        *_, filtered = self._steps(series, ages)
+        *_, filtered = _steps(self.models, series, ages, self.harmonics)
         return self._cycles(filtered, at)
 
     def _cycles(self, filtered: LevelFilter, at: Floats) -> Floats:
         amplitudes = np.einsum("n,snc->cs", self.belief, filtered.means[_WAVES:])
         waves = [_state_weights(age, self.harmonics)[0, _WAVES:] for age in at.tolist()]
         return np.asarray(amplitudes @ np.stack(waves, axis=1))
-
-    def _steps(self, series: CampaignSeries, ages: Floats) -> Iterator[LevelFilter]:
-        """What is believed of each hour before it is told, and after the last."""
-        filtered = LevelFilter.before(self.models, series.variances, self.harmonics)
-        for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
-            filtered.pass_time(since)
-            filtered.jump(series.jumps[:, hour], series.variances)
-            yield filtered
-            filtered.learn(series.observed[:, hour], series.expected[:, hour], age)
-        yield filtered
 
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""
@@ -401,15 +390,26 @@ def _prior_logs(models: LevelModels) -> Floats:
 
 def _gains(series: CampaignSeries, ages: Floats, harmonics: int) -> Floats:
     """The Poisson log likelihood of each model, (n,), against levels of 0."""
-    filtered = LevelFilter.before(LEVEL_MODELS, series.variances, harmonics)
     gains = np.zeros(len(LEVEL_MODELS.steps))
-    for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
-        observed, expected = series.observed[:, hour], series.expected[:, hour]
-        filtered.pass_time(since)
-        filtered.jump(series.jumps[:, hour], series.variances)
-        found = filtered.learn(observed, expected, age)
+    steps = _steps(LEVEL_MODELS, series, ages, harmonics)
+    told = zip(ages.tolist(), series.observed.T, series.expected.T, strict=True)
+    for (age, observed, expected), filtered in zip(told, steps, strict=False):
+        found = filtered.at(age)
         gains += found @ observed - np.expm1(found) @ expected
     return gains
+
+
+def _steps(
+    models: LevelModels, series: CampaignSeries, ages: Floats, harmonics: int
+) -> Iterator[LevelFilter]:
+    """What is believed of each hour before it is told, and after the last."""
+    filtered = LevelFilter.before(models, series.variances, harmonics)
+    for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
+        filtered.pass_time(since)
+        filtered.jump(series.jumps[:, hour], series.variances)
+        yield filtered
+        filtered.learn(series.observed[:, hour], series.expected[:, hour], age)
+    yield filtered
 
 
 def _since(ages: Floats) -> list[float]:

@@ -7,11 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, compress
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.bins.codecs import even_spans
 from calibrators.bins.table import BinsTable, ChangedHistory, History, HourTables, view_of
@@ -21,7 +20,7 @@ from calibrators.peers import ALONE, Part, Peers, as_array, listed_in
 from calibrators.pooled.cells import CELL_WIDTH, Cells, log_odds, middles
 from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
-from calibrators.pooled.spline import AS_IS, AS_THEY_ARE, Coordinates, Knots, Stretch, Stretches
+from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch, Stretches
 from calibrators.samples import Floats, Integers, expit, sum_at
 
 MOST = 1024
@@ -47,36 +46,10 @@ def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
     return view_of(table, start, stop)
 
 
-def quantile(
-    values: Sequence[Floats], weights: Sequence[Floats], share: float, peers: Peers = ALONE
-) -> float:
-    """The first of all values, ascending, up to which lies this share of the weight.
-
-    values, weights: one array of each for each block, (m,), finite, the weights >= 0; one value at
-    least. Sums by narrow bins say in which of them it lies, and only the values of that one are
-    sorted: no array is as long as all blocks together. Raises ValueError without a value.
-    """
-    low = -peers.most(max((-float(block.min()) for block in values if len(block)), default=-np.inf))
-    if low == np.inf:
-        raise ValueError("values: there are none, so there is no quantile")
-    bins = [((block - low) / CELL_WIDTH).astype(np.int32) for block in values]
-    reached = np.cumsum(_sums(bins, weights, peers))
-    goal = share * reached[-1]
-    chosen = int(np.searchsorted(reached, goal))
-    inside = [number == chosen for number in bins]
-    found = np.concatenate([block[held] for block, held in zip(values, inside, strict=True)])
-    weight = np.concatenate([block[held] for block, held in zip(weights, inside, strict=True)])
-    found, weight = peers.joined(found, weight)
-    order = np.argsort(found, kind="stable")
-    before = reached[chosen - 1] if chosen else 0.0
-    place = int(np.searchsorted(before + np.cumsum(weight[order]), goal))
-    return float(found[order[min(place, len(order) - 1)]])
-
-
-def _sums(bins: Sequence[NDArray[np.int32]], weights: Sequence[Floats], peers: Peers) -> Floats:
-    size = 1 + int(peers.most(max(int(number.max(initial=0)) for number in bins)))
-    parts = zip(bins, weights, strict=True)
-    return peers.sum(sum_at(number, weight, size) for number, weight in parts)
+def quantile(weights: Floats, share: float) -> float:
+    """The log-odds of the grid's cell up to which this share of the weights, (GRID.size,), lies."""
+    reached = np.cumsum(weights)
+    return float(middles()[np.searchsorted(reached, share * reached[-1])])
 
 
 Rows = TypeVar("Rows", Floats, Integers)
@@ -91,6 +64,15 @@ _LOW, _HIGH = 0.001, 0.999
 
 _MOST_LIE_BETWEEN = 0.05, 0.95
 """Shares of the impressions below the ends of what a narrow range is known by."""
+
+_KNOWN = 50.0
+"""Impressions of a campaign that tell how wide its scores are."""
+
+_GAP, _NEAR = 3.5, 0.7
+"""Log-odds, half of what knots reach at their closest, and a part of it."""
+
+_RARE = 1e-5
+"""Share of the impressions that is too little to bridge a gap."""
 
 _OWN_NARROW = 4 * CELL_WIDTH
 """Log-odds from knot to knot: a campaign whose range is less has no curve but one straight piece,
@@ -159,25 +141,37 @@ class Window:
             first, behind = behind, behind + len(block)
             yield table[first:behind]
 
-    def needed_stretches(self) -> Stretches:
+    def needed_stretches(self, history: History, pushes: Sequence[int]) -> Stretches:
         """Those that the scores ask for, none of them being stretched."""
-        samples = [self.grid()[0]]
-        shared = Stretch.of(*(quantile([middles()], samples, share) for share in _MOST_LIE_BETWEEN))
-        return self._own_stretches() if shared == AS_IS and self.size else Stretches(shared)
+        samples = self.grid()[0]
+        ends = _ends_of_gaps(samples)
+        between = samples * ((middles() >= ends[0]) & (middles() <= ends[1]))
+        found = (quantile(between, share) for share in _MOST_LIE_BETWEEN)
+        shared = Stretch.of(*found)._replace(low=ends[0], high=ends[1])
+        since = max([history.newest + 1 - len(self.ages), *pushes[-1:]])
+        return Stretches(shared, self._own_stretches(shared, history, since))
 
-    def _own_stretches(self) -> Stretches:
-        centres = [block.centres for block in self.blocks]
-        pairs = zip(self.blocks, centres, strict=True)
-        # Rounded: scores that are one have no range.
-        offsets = [np.round(block.log_odds - own[block.hours.rows], 6) for block, own in pairs]
-        weights = [block.samples for block in self.blocks]
-        low, high = (quantile(offsets, weights, share, self.peers) for share in _MOST_LIE_BETWEEN)
-        found = Stretch.of(low, high)
-        if found == AS_IS or high - low > _OWN_NARROW:
-            return AS_THEY_ARE
-        (places,) = self.peers.joined(np.concatenate(centres), to_first=True)
-        every = zip(self.peers.names(self.campaigns), places.tolist(), strict=True)
-        return Stretches(own={name: found._replace(middle=at) for name, at in every})
+    def _own_stretches(
+        self, shared: Stretch, history: History, since: int
+    ) -> dict[str | None, Stretch]:
+        """Of campaigns whose scores are narrow even so: as the hours since the newest push have
+        them, cells being too wide to tell."""
+        most = _OWN_NARROW / float(shared.factor)
+        names = {name for block in self.blocks for name in _narrow(block, most + CELL_WIDTH)}
+        if not self.peers.any(bool(names)):
+            return {}
+        windows = list(history.windows(since, history.newest + 1))
+        chosen = [np.array([name in names for name in each.campaigns], bool) for each in windows]
+        table = BinsTable.merge(map(BinsTable.chosen, windows, chosen))
+        scores, _, weights, rows = table.samples()
+        ends = _ends(rows, len(table), log_odds(scores), weights)
+        (found,) = self.peers.joined(ends.T, to_first=True)
+        own = zip(self.peers.names(table.campaigns), found.tolist(), strict=True)
+        return {
+            name: Stretch.exactly(low, high)._replace(low=shared.low, high=shared.high)
+            for name, (low, high) in own
+            if 0.0 < high - low < most
+        }
 
     def knots(self) -> Knots:
         """Those that span the scores of the window."""
@@ -187,9 +181,8 @@ class Window:
         few = self._few_scores(size)
         if few is not None:
             return Knots.at(few)
-        found = [block.log_odds for block in self.blocks]
-        low = quantile(found, [block.samples for block in self.blocks], _LOW, self.peers)
-        high = quantile(found, [block.predicted for block in self.blocks], _HIGH, self.peers)
+        samples = self.grid()[0]
+        low, high = quantile(samples, _LOW), quantile(samples * expit(middles()), _HIGH)
         return Knots.between(low, max(low, high))
 
     def grid(self) -> Floats:
@@ -211,23 +204,44 @@ class Window:
 
     def mass(self, knots: Knots) -> Floats:
         """How many positives scores predict near each knot, (k,)."""
-        mass = np.zeros(knots.count)
-        for before, after in self.peers.gather(_mass(block, knots) for block in self.blocks):
-            mass += before
-            mass += after
-        return mass
+        return self.peers.sum(_mass(block, knots) for block in self.blocks)
 
 
-def _mass(block: Cells, knots: Knots) -> tuple[Floats, Floats]:
+def _mass(block: Cells, knots: Knots) -> Floats:
     before, after = knots.places(block.log_odds)
-    return (
-        sum_at(before, block.predicted * (1 - after), knots.count),
-        sum_at(before + 1, block.predicted * after, knots.count),
-    )
+    held = sum_at(before, block.predicted * (1 - after), knots.count)
+    return held + sum_at(before + 1, block.predicted * after, knots.count)
 
 
 def _none(campaign: str) -> None:
     return None
+
+
+def _narrow(block: Cells, most: float) -> Iterator[str]:
+    """Campaigns of which most scores lie within so much in log-odds."""
+    low, high = _ends(block.hours.rows, len(block), block.log_odds, block.samples)
+    return compress(block.campaigns, (high - low < most).tolist())
+
+
+def _ends(rows: Integers, size: int, values: Floats, weights: Floats) -> Floats:
+    """Between which values, ascending for each of so many campaigns, most of its weight lies,
+    (2, c); NaN where too little is known."""
+    reached, totals = np.cumsum(weights), sum_at(rows, weights, size)
+    goals = np.cumsum(totals) - totals + np.outer(_MOST_LIE_BETWEEN, totals)
+    found = values[np.minimum(np.searchsorted(reached, goals), len(values) - 1)]
+    return np.where(totals >= _KNOWN, found, np.nan)
+
+
+def _ends_of_gaps(samples: Floats) -> tuple[float, float]:
+    """The log-odds, on a lattice, between which most samples of the grid's cells lie, where there
+    are some beyond a gap, such as of scores cut off at 0 and 1; infinite without any."""
+    at = np.flatnonzero(samples > _RARE * samples.sum())
+    places, reached = middles()[at] / _NEAR, np.cumsum(samples[at])
+    gaps = np.flatnonzero(np.diff(places) > _GAP / _NEAR)
+    below = reached[gaps] < reached[-1:].sum() / 2
+    low = np.floor(places[gaps[below] + 1].max(initial=-np.inf))
+    high = np.ceil(places[gaps[~below]].min(initial=np.inf))
+    return float(low) * _NEAR, float(high) * _NEAR
 
 
 def stretched(history: History, hours: int, stretches: Stretches) -> History:

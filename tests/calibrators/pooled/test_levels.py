@@ -254,7 +254,7 @@ def test_a_daily_cycle_is_that_of_the_literal_oracle(positives):
 
 
 @settings(max_examples=200)
-@given(st.floats(-6, 6), st.floats(-9, 3), st.integers(0, 5_000), st.floats(-5, 12))
+@given(st.floats(-6, 6), st.floats(-9, 9), st.integers(0, 5_000), st.floats(-40, 12))
 def test_a_level_is_found_however_far_it_is_from_what_was_believed(low, spread, observed, expected):
     """The zero of the falling function, to a part of its standard deviation."""
     s, e = np.exp(spread), np.exp(expected)

@@ -30,9 +30,10 @@ def truth(ranks: Floats) -> Floats:
 
 
 def drawn(
-    middle: float | Floats, spread: float, first: int, behind: int, campaigns: int = 12
+    middle: float | Floats, spread: float | Floats, first: int, behind: int, campaigns: int = 12
 ) -> History:
-    """Hours of impressions whose scores' log-odds are around the middle, or each campaign's."""
+    """Hours of impressions whose scores' log-odds are around the middle, or each campaign's, as
+    far as the spread, or each campaign's."""
     rng = np.random.default_rng(1)
     found = {}
     for hour in range(NEWEST - 23, NEWEST + 1):
@@ -40,7 +41,8 @@ def drawn(
         rows = rng.integers(0, campaigns, len(ranks))
         clicks = rng.binomial(1, truth(ranks)).astype(np.float64)
         if first <= hour < behind:
-            scores = expit(np.broadcast_to(middle, campaigns)[rows] + spread * ranks)
+            middles, spreads = (np.broadcast_to(each, campaigns)[rows] for each in (middle, spread))
+            scores = expit(middles + spreads * ranks)
             found[hour] = table(NAMES[:campaigns], rows, scores, np.ones(len(ranks)), clicks)
     return history(found)
 
@@ -180,3 +182,35 @@ def test_nothing_is_lost_where_scores_are_stretched():
     found = fitted.atlas.look_up(np.zeros(1, np.int64), np.array([0.3]))
     assert stretch_of(fitted).factor > 1
     assert found == pytest.approx(0.3, rel=0.2)
+
+
+def test_some_campaigns_may_have_narrow_scores_and_the_others_wide_ones():
+    """Up to twenty times the rate was served to the narrow ones; as wide as half, and as all."""
+    middles = np.linspace(-5.0, -2.8, 12)
+    spreads = np.where(np.arange(12) % 2, 0.03, 0.8)
+    fitted = Pooled().refit(drawn(middles, spreads, 0, NEWEST + 1), trial=True)
+    alike = Pooled().refit(drawn(-3.9, np.where(np.arange(12) % 2, 0.03, 0.2), 0, NEWEST + 1))
+
+    for atlas, middle, spread in (
+        (fitted.atlas, middles, spreads),
+        (fitted.trial, middles, spreads),
+        (alike.atlas, np.full(12, -3.9), np.where(np.arange(12) % 2, 0.03, 0.2)),
+    ):
+        at = expit(middle[:, None] + spread[:, None] * RANKS)
+        found = logit(atlas.look_up(np.repeat(atlas.rows(NAMES), len(RANKS)), at.reshape(-1)))
+        assert found == pytest.approx(np.tile(logit(truth(RANKS)), 12), abs=0.4)
+
+
+def test_scores_cut_off_at_0_and_1_leave_the_others_their_resolution():
+    """Knots were as far apart as 0 and 1 ask for in log-odds, eight times as far as without."""
+    hours = {}
+    for hour, past in whole(-3.9, 0.8).blocks[0].items():
+        ends = np.tile(np.array([0.0, 1.0]), 12)
+        counts, rates = np.tile([50.0, 10.0], 12), np.tile([0.005, 0.2], 12)
+        cut = table(NAMES, np.repeat(np.arange(12), 2), ends, counts, counts * rates)
+        hours[hour] = BinsTable.merge((past, cut))
+    fitted, usual = Pooled().refit(history(hours)), Pooled().refit(whole(-3.9, 0.8))
+
+    assert served(fitted, -3.9, 0.8) == pytest.approx(served(usual, -3.9, 0.8), abs=0.1)
+    rows = np.zeros(2, np.int64) + fitted.atlas.rows(NAMES[:1])
+    assert fitted.atlas.look_up(rows, np.array([0.0, 1.0])) == pytest.approx([0.005, 0.2], rel=0.2)

@@ -84,7 +84,7 @@ def test_cycles_of_each_campaign_at_hours_of_its_own_are_no_push():
     phases = np.random.default_rng(0).uniform(0, 2 * np.pi, len(NAMES))
     for height, others in ((0.4, 1.0), (0.8, 2.0)):
         tables = of_day(height, phases, others, 48)
-        assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes() == []
+        assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes_and_usual()[0] == []
 
 
 def test_a_push_is_found_though_all_scores_rise_and_fall_every_day():
@@ -94,7 +94,7 @@ def test_a_push_is_found_though_all_scores_rise_and_fall_every_day():
     scale = ScoreScale.of((Cells.of(before, 0, 46),), History(46, [before]), 46)
     moved = np.full(len(NAMES), 0.8 * np.sin(46 * np.pi / 12) + 0.35)
 
-    assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes() == []
+    assert ScoreHours.of((Cells.of(tables, 0, 48),)).pushes_and_usual()[0] == []
     assert not scale.changed(46, tables[46])
     assert scale.changed(46, hour(46, moved, np.full(len(NAMES), 4.0)))
 
@@ -106,7 +106,7 @@ def test_a_few_campaigns_with_a_line_contradict_no_push():
     tables = {number: hour(number, none, first if number < 2 else every) for number in range(3)}
     tables[3] = hour(3, 0.8 * (1 - first), every)
 
-    assert ScoreHours.of((Cells.of(tables, 0, 4),)).pushes() == [3]
+    assert ScoreHours.of((Cells.of(tables, 0, 4),)).pushes_and_usual()[0] == [3]
 
 
 def of_users(*moved: float) -> dict[int, BinsTable]:
@@ -120,7 +120,7 @@ def test_other_users_are_no_push():
     tables = of_users(*[0.0] * PUSH, *[0.8] * (HOURS - PUSH))
     blocks = (Cells.of(tables, 0, HOURS),)
 
-    assert ScoreHours.of(blocks).pushes() == [PUSH]
+    assert ScoreHours.of(blocks).pushes_and_usual()[0] == [PUSH]
     assert pushes(tables) == []
 
 
