@@ -15,7 +15,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided, Peers, as_array, listed_in
-from calibrators.pooled.cells import CampaignBlock, log_odds
+from calibrators.pooled.cells import FARTHEST, CampaignBlock, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
@@ -399,7 +399,7 @@ def _steady(block: CampaignBlock, observed: Floats) -> Floats:
 def spread_places(shape: Shape) -> Floats:
     """Log-odds of the score at which `Spreads` are kept: from the outermost knots inwards."""
     knots = shape.coordinates.knots
-    low, high = knots.stretch.back(knots.positions[[0, -1]])
+    low, high = np.clip(knots.stretch.back(knots.positions[[0, -1]]), -2 * FARTHEST, 2 * FARTHEST)
     return np.linspace(low, high, PLACES)
 
 

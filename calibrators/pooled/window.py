@@ -68,8 +68,9 @@ _MOST_LIE_BETWEEN = 0.05, 0.95
 _KNOWN = 50.0
 """Impressions of a campaign that tell how wide its scores are."""
 
-_GAP, _NEAR = 3.5, 0.7
-"""Log-odds, half of what knots reach at their closest, and a part of it."""
+_GAP, _NEAR, _FINEST = 3.5, 0.7, -10.0
+"""Log-odds, half of what knots reach at their closest, and a part of it; and from where on, up to
+half as far above 0, the grid has room for scores that come nearer."""
 
 _RARE = 1e-5
 """Share of the impressions that is too little to bridge a gap."""
@@ -239,9 +240,9 @@ def _ends_of_gaps(samples: Floats) -> tuple[float, float]:
     places, reached = middles()[at] / _NEAR, np.cumsum(samples[at])
     gaps = np.flatnonzero(np.diff(places) > _GAP / _NEAR)
     below = reached[gaps] < reached[-1:].sum() / 2
-    low = np.floor(places[gaps[below] + 1].max(initial=-np.inf))
-    high = np.ceil(places[gaps[~below]].min(initial=np.inf))
-    return float(low) * _NEAR, float(high) * _NEAR
+    low = float(np.floor(places[gaps[below] + 1].max(initial=-np.inf))) * _NEAR
+    high = float(np.ceil(places[gaps[~below]].min(initial=np.inf))) * _NEAR
+    return low if low < -_FINEST / 2 else -np.inf, high if high > _FINEST else np.inf
 
 
 def stretched(history: History, hours: int, stretches: Stretches) -> History:
