@@ -145,7 +145,7 @@ def groups_of(settings: "Settings") -> StoredGroups | None:
 
 
 PREFIX = "SIROCCO_"
-LOCAL_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
+_LOCAL_NAMES = {"localhost", "localhost.localdomain", "ip6-localhost"}
 SECONDS_PER_HOUR = 3600
 SECONDS_PER_DAY = 24 * SECONDS_PER_HOUR
 # Folding and refitting the last hour still need its events after window and grace have passed.
@@ -477,10 +477,8 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _waits_within_the_timeout(self) -> Self:
         if self.redis_wait and self.redis_wait_seconds >= self.redis_timeout_seconds:
-            raise ValueError(
-                f"redis_wait_seconds = {self.redis_wait_seconds:g}: must be less than"
-                f" redis_timeout_seconds, {self.redis_timeout_seconds:g}"
-            )
+            rule = f"must be less than redis_timeout_seconds, {self.redis_timeout_seconds:g}"
+            raise ValueError(f"redis_wait_seconds = {self.redis_wait_seconds:g}: {rule}")
         return self
 
     @model_validator(mode="after")
@@ -535,10 +533,7 @@ class Settings(BaseSettings):
     @property
     def is_public(self) -> bool:
         """Whether other machines may reach the address that the API listens on."""
-        try:
-            return self.host not in LOCAL_NAMES and not ip_address(self.host).is_loopback
-        except ValueError:
-            return True
+        return not is_local(self.host)
 
     @property
     def post_click_seconds(self) -> float:
@@ -571,11 +566,18 @@ class Settings(BaseSettings):
         return (self.window_hours + self.grace_hours + _SPARE_HOURS) * SECONDS_PER_HOUR
 
 
+def is_local(host: str) -> bool:
+    """Whether a name or an address is this machine's own."""
+    try:
+        return host in _LOCAL_NAMES or ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
 def load_settings(**overrides: Any) -> Settings:
     """Settings of the environment under overrides; BadConfiguration lists all that is wrong."""
-    wrong = [
-        f"{name}: there is no such setting" for name in sorted(os.environ) if _is_unknown(name)
-    ]
+    unknown = sorted(filter(_is_unknown, os.environ))
+    wrong = [f"{name}: there is no such setting" for name in unknown]
     secrets: dict[str, str] = {}
     for field in SECRETS:
         try:
@@ -619,8 +621,7 @@ def secret_in_file(variable: str) -> str | None:
 def environment_of(field: str, value: str) -> dict[str, str]:
     """The variables that give a child process this value, whatever file ours names for it."""
     variable = variable_of(field)
-    hidden = {variable + _OF_FILE: ""} if field in SECRETS else {}
-    return {variable: value, **hidden}
+    return {variable: value} | ({variable + _OF_FILE: ""} if field in SECRETS else {})
 
 
 def variable_of(field: str) -> str:

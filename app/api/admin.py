@@ -113,7 +113,8 @@ def show_job(given: Given, job_id: str) -> dict[str, Any]:
     if job.status == "queued" and (
         phase := given.refresher.worker_phase(given.settings.lease_seconds)
     ):
-        job = replace(job, progress=f"waits for the worker: {phase}")
+        at = ", which is idle" if phase == "idle" else f": {phase}"
+        job = replace(job, progress=f"waits for the worker{at}")
     return asdict(job)
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from ipaddress import ip_address
 from time import perf_counter
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -25,7 +24,7 @@ from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
 from app.api.problems import Problem, not_found
 from app.log_lines import set_log_fields
-from app.settings import LOCAL_NAMES, Settings
+from app.settings import Settings, is_local
 from app.strict_json import show
 from app.tracing import REQUEST_ID_HEADER, log_fields_of, parent_of, request_id_of
 
@@ -208,7 +207,7 @@ class Authorized:
         self._app = app
         self._authorization = authorization
         self._admin_port = settings.admin_port
-        self._hosts = frozenset({*LOCAL_NAMES, settings.host.lower(), *settings.allowed_hosts})
+        self._hosts = {settings.host.lower(), *settings.allowed_hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -234,8 +233,9 @@ class Authorized:
 
     def _admit(self, scope: Scope) -> None:
         path = scope["path"]
-        if self._admin_port and path.startswith(ADMIN_PATH):
-            _check_port(scope.get("server"), self._admin_port)
+        port = (scope.get("server") or ("", None))[1]
+        if self._admin_port and path.startswith(ADMIN_PATH) and port != self._admin_port:
+            raise not_found("Not Found")
         needed = scope_of(path, scope["method"])
         if needed is None:
             return
@@ -253,7 +253,7 @@ def _check_not_foreign(scope: Scope, hosts: Collection[str]) -> None:
     headers = dict(scope["headers"])
     host = headers.get(b"host", b"").decode("latin-1").lower()
     name = host.rpartition(":")[0] if host[-1:].isdecimal() and ":" in host else host
-    if name and name not in hosts and not _is_loopback(name):
+    if name and name not in hosts and not is_local(name):
         raise _foreign(f"host = {show(host)}: is neither this machine nor in SIROCCO_ALLOWED_HOSTS")
     origin = headers.get(b"origin", host.encode()).decode("latin-1").lower()
     changes = scope["method"] not in _READS and scope["path"].startswith(ADMIN_PATH)
@@ -261,20 +261,8 @@ def _check_not_foreign(scope: Scope, hosts: Collection[str]) -> None:
         raise _foreign(f"origin = {show(origin)}: only pages of this service may ask for changes")
 
 
-def _is_loopback(name: str) -> bool:
-    try:
-        return ip_address(name.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def _foreign(detail: str) -> Problem:
     return Problem(HTTPStatus.FORBIDDEN, "foreign-request", detail)
-
-
-def _check_port(server: tuple[str, int | None] | None, admin_port: int) -> None:
-    if server is None or server[1] != admin_port:
-        raise not_found("Not Found")
 
 
 class Requester(NamedTuple):

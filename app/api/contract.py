@@ -272,15 +272,14 @@ _BODY: Final[Problems] = {
     400: ("malformed-json", "bad-gzip", "body-cut-short"),
     413: ("body-too-large",),
     415: ("unsupported-media-type", "unsupported-encoding"),
-    422: ("broken-rule",),
 }
 _IN_COLUMNS: Final[Problems] = {
     409: ("unknown-dictionary",),
     415: ("unsupported-columns-version",),
 }
-_STORE: Final[Problems] = {503: ("store-unavailable",)}
-_JOB: Final[Problems] = {429: ("queue-full",), **_STORE}
 _BROKEN: Final[Problems] = {422: ("broken-rule",)}
+_STORE: Final[Problems] = {503: ("store-unavailable",)}
+_JOB: Final[Problems] = {429: ("queue-full",)}
 _UNKNOWN: Final[Problems] = {404: ("not-found",)}
 _EVENTS: Final[Problems] = {
     409: ("idempotency-conflict",),
@@ -296,6 +295,7 @@ _CHANGE: Final[Problems] = {503: ("audit-unwritable",)}
 _CONFLICT: Final[Problems] = {409: ("key-conflict",)}
 _DAMAGED: Final[Problems] = {409: ("damaged-version",)}
 _OVERTAKEN: Final[Problems] = {409: ("no-version", "version-changed")}
+_OF_VERSIONS: Final = (_UNKNOWN, _DAMAGED, _OVERTAKEN)
 _UNREADY: Final[Problems] = {409: ("challenger-not-ready",)}
 _CROWDED: Final[Problems] = {409: ("too-many-overrides",)}
 _FROZEN: Final[Problems] = {409: ("too-many-frozen",)}
@@ -310,80 +310,51 @@ _TEXT: Final = {
 _ATLAS: Final = {"application/vnd.sirocco.atlas": {"schema": _BYTES}}
 
 ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
-    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _BODY, _IN_COLUMNS)),
-    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _BODY, _IN_COLUMNS, _EVENTS, _STORE)),
-    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _BROKEN, _STORE)),
-    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, (_UNKNOWN, _BROKEN)),
-    ("get", "/v1/maps/{target}/{campaign}"): (200, Map, (_UNKNOWN, _BROKEN)),
-    ("get", "/v1/atlas/{target}"): (200, _ATLAS, (_UNKNOWN, _BROKEN)),
-    ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, (_UNKNOWN,)),
+    ("post", "/v1/calibrate"): (200, Calibration, (_UNKNOWN, _IN_COLUMNS)),
+    ("post", "/v1/events"): (200, Stored, (_UNKNOWN, _IN_COLUMNS, _EVENTS, _STORE)),
+    ("get", "/v1/campaigns"): (200, CampaignPage, (_UNKNOWN, _STORE)),
+    ("get", "/v1/campaigns/{campaign}"): (200, Campaign, ()),
+    ("get", "/v1/maps/{target}/{campaign}"): (200, Map, ()),
+    ("get", "/v1/atlas/{target}"): (200, _ATLAS, ()),
+    ("get", "/v1/atlas/{target}/ids"): (200, InternedIds, ()),
     ("get", "/v1/products"): (200, ProductList, ()),
     ("get", "/v1/fields"): (200, FieldList, ()),
-    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_BODY, _JOB)),
-    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_BODY, _JOB)),
-    ("post", "/v1/admin/bins"): (200, BinsLoaded, (_UNKNOWN, _BODY, _LOADED, _STORE)),
-    ("get", "/v1/admin/jobs"): (200, JobList, (_STORE,)),
-    ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, (_UNKNOWN, _STORE)),
-    ("post", "/v1/admin/jobs/{job_id}/cancel"): (200, QueuedJob, (_UNKNOWN, _STORE)),
-    ("get", "/v1/admin/versions"): (200, VersionList, (_STORE,)),
-    ("get", "/v1/admin/versions/{version}/diff"): (
-        200,
-        VersionDifference,
-        (_UNKNOWN, _DAMAGED, _BROKEN, _STORE),
-    ),
-    ("post", "/v1/admin/rollback"): (
-        200,
-        RolledBack,
-        (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, _FROZEN, _NOT_GOOD, _STORE),
-    ),
-    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _BODY, _FROZEN, _STORE)),
-    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN, _BODY, _STORE)),
-    ("post", "/v1/admin/versions/{version}/approve"): (202, QueuedJob, (_UNKNOWN, _JOB)),
-    ("post", "/v1/admin/versions/{version}/reject"): (202, QueuedJob, (_UNKNOWN, _JOB)),
+    ("post", "/v1/admin/retrain"): (202, QueuedJob, (_JOB,)),
+    ("post", "/v1/admin/pccem/train"): (202, QueuedJob, (_JOB,)),
+    ("post", "/v1/admin/bins"): (200, BinsLoaded, (_UNKNOWN, _LOADED)),
+    ("get", "/v1/admin/jobs"): (200, JobList, ()),
+    ("get", "/v1/admin/jobs/{job_id}"): (200, QueuedJob, ()),
+    ("post", "/v1/admin/jobs/{job_id}/cancel"): (200, QueuedJob, ()),
+    ("get", "/v1/admin/versions"): (200, VersionList, ()),
+    ("get", "/v1/admin/versions/{version}/diff"): (200, VersionDifference, (_DAMAGED,)),
+    ("post", "/v1/admin/rollback"): (200, RolledBack, (*_OF_VERSIONS, _FROZEN, _NOT_GOOD)),
+    ("post", "/v1/admin/freeze"): (200, Frozen, (_UNKNOWN, _FROZEN)),
+    ("post", "/v1/admin/unfreeze"): (200, Frozen, (_UNKNOWN,)),
+    ("post", "/v1/admin/versions/{version}/approve"): (202, QueuedJob, (_JOB,)),
+    ("post", "/v1/admin/versions/{version}/reject"): (202, QueuedJob, (_JOB,)),
     ("get", "/v1/experiments"): (200, ExperimentList, ()),
-    ("get", "/v1/experiments/{target}/analysis"): (
-        200,
-        ExperimentAnswer,
-        (_UNKNOWN, _BROKEN, _STORE),
-    ),
-    **{
-        ("post", f"/v1/admin/experiments{path}"): (
-            200,
-            ExperimentChanged,
-            (_UNKNOWN, _BODY, _DAMAGED, _OVERTAKEN, *more, _STORE),
-        )
-        for path, more in (("", ()), ("/stop", ()), ("/promote", (_UNREADY,)))
-    },
-    ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN, _BROKEN, _STORE)),
-    ("put", "/v1/admin/overrides/{target}/{campaign}"): (
-        200,
-        NextRefit,
-        (_UNKNOWN, _BODY, _CROWDED, _JOB),
-    ),
-    ("delete", "/v1/admin/overrides/{target}/{campaign}"): (
-        200,
-        NextRefit,
-        (_UNKNOWN, _BROKEN, _JOB),
-    ),
-    ("get", "/v1/admin/keys"): (200, KeyList, (_STORE,)),
-    ("post", "/v1/admin/keys"): (201, NewKey, (_BODY, _CONFLICT, _STORE)),
-    ("post", "/v1/admin/keys/{key_id}/rotate"): (201, NewKey, (_UNKNOWN, _BODY, _CONFLICT, _STORE)),
-    ("post", "/v1/admin/keys/{key_id}/expire"): (
-        200,
-        ListedKey,
-        (_UNKNOWN, _BODY, _CONFLICT, _STORE),
-    ),
-    ("post", "/v1/admin/keys/{key_id}/revoke"): (200, ListedKey, (_UNKNOWN, _CONFLICT, _STORE)),
-    ("get", "/v1/admin/audit"): (200, AuditPage, (_BROKEN, _STORE)),
-    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, (_STORE,)),
+    ("get", "/v1/experiments/{target}/analysis"): (200, ExperimentAnswer, (_STORE,)),
+    ("post", "/v1/admin/experiments"): (200, ExperimentChanged, _OF_VERSIONS),
+    ("post", "/v1/admin/experiments/stop"): (200, ExperimentChanged, _OF_VERSIONS),
+    ("post", "/v1/admin/experiments/promote"): (200, ExperimentChanged, (*_OF_VERSIONS, _UNREADY)),
+    ("get", "/v1/admin/overrides"): (200, OverridePage, (_UNKNOWN,)),
+    ("put", "/v1/admin/overrides/{target}/{campaign}"): (200, NextRefit, (_CROWDED, _JOB)),
+    ("delete", "/v1/admin/overrides/{target}/{campaign}"): (200, NextRefit, (_JOB,)),
+    ("get", "/v1/admin/keys"): (200, KeyList, ()),
+    ("post", "/v1/admin/keys"): (201, NewKey, (_CONFLICT,)),
+    ("post", "/v1/admin/keys/{key_id}/rotate"): (201, NewKey, (_CONFLICT,)),
+    ("post", "/v1/admin/keys/{key_id}/expire"): (200, ListedKey, (_CONFLICT,)),
+    ("post", "/v1/admin/keys/{key_id}/revoke"): (200, ListedKey, (_CONFLICT,)),
+    ("get", "/v1/admin/audit"): (200, AuditPage, ()),
+    ("get", "/v1/admin/audit/verify"): (200, AuditChecked, ()),
     ("get", "/v1/status"): (200, ServiceStatus, (_UNKNOWN,)),
-    ("get", "/v1/reliability/{target}/{campaign}"): (200, Reliability, (_UNKNOWN, _BROKEN, _STORE)),
+    ("get", "/v1/reliability/{target}/{campaign}"): (200, Reliability, (_STORE,)),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
     ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
 }
 """Of each route the status of success, a type or the content by media type, and its problems, but
-for those of all that change something, and of all that are shed."""
+for those of all that are for admins, have a body or a name in their path, or are shed."""
 
 
 def with_answers(document: dict[str, Any]) -> dict[str, Any]:
@@ -402,18 +373,24 @@ def with_answers(document: dict[str, Any]) -> dict[str, Any]:
 def _declare(method: str, path: str, operation: dict[str, Any], schemas: dict[Any, Any]) -> None:
     status, kind, problems = ANSWERS[method, path]
     content = kind if isinstance(kind, dict) else {_JSON: {"schema": schemas[kind]}}
-    if COLUMNS in operation.get("requestBody", {}).get("content", {}) and status == 200:
-        content = {**content, **({COLUMNS: {}} if kind is Calibration else {})}
+    content |= {COLUMNS: {}} if kind is Calibration else {}
     former = operation["responses"].get(str(status), {})
     answers = {str(status): {"description": former.get("description", ""), "content": content}}
     if "304" in operation["responses"]:
         answers["304"] = operation["responses"]["304"]
-    access = () if scope_of(path) is None else (_KEY,)
-    if method != "get" and path.startswith("/v1/admin/"):
-        problems = (*problems, _CHANGE)
-    if path.startswith("/v1/"):
-        problems = (*problems, _SHED)
-    for code, slugs in sorted(_merged((_ALWAYS, *access, *problems)).items()):
+    is_admin = path.startswith("/v1/admin/")
+    of_route = (
+        (True, _ALWAYS),
+        (scope_of(path) is not None, _KEY),
+        (path.startswith("/v1/"), _BROKEN),
+        ("{" in path, _UNKNOWN),
+        ("requestBody" in operation, _BODY),
+        *((True, own) for own in problems),
+        (is_admin, _STORE),
+        (is_admin and method != "get", _CHANGE),
+        (path.startswith("/v1/"), _SHED),
+    )
+    for code, slugs in sorted(_merged(each for applies, each in of_route if applies).items()):
         answers[str(code)] = _problem(code, slugs)
     if kind is Readiness:
         answers["503"]["content"] |= content

@@ -5,7 +5,7 @@ round trip; the response means stored.
 import time
 from asyncio import Future, get_running_loop, sleep
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from hashlib import blake2b
@@ -37,7 +37,7 @@ from app.api.hot_path import (
     request_body,
 )
 from app.api.metrics.counters import Metrics
-from app.api.problems import Problem
+from app.api.problems import Problem, query_of
 from app.api.resources import Resources
 from app.columns.events import EventAdmission, EventsRequest
 from app.columns.events import read_events as read_columns
@@ -107,6 +107,7 @@ router = APIRouter(tags=["events"])
 
 PATH: Final = "/v1/events"
 KEY_HEADER: Final = "Idempotency-Key"
+_KEY_HEADER: Final = KEY_HEADER.lower().encode()
 _TYPES: Final = (JSON, NDJSON, COLUMNS)
 # Impressions are sooner admitted together, and make fewer blocks then; this many take some two
 # milliseconds.
@@ -125,9 +126,8 @@ async def post_events(scope: Scope, receive: Receive, resources: Resources) -> P
     Good events are stored even beside bad ones, whose index and error the answer names. An
     `Idempotency-Key` header makes a retry safe.
     """
-    headers = dict(scope["headers"])
-    head = _Head.of(headers)
-    body = await read_body(headers, receive, resources, _TYPES)
+    head = _Head.of(scope)
+    body = await read_body(dict(scope["headers"]), receive, resources, _TYPES)
     resources.shedder.in_flight += 1
     try:
         return await _stored(head, body, caller_of(scope), resources)
@@ -142,16 +142,18 @@ class _Head(NamedTuple):
     key: str | None
 
     @classmethod
-    def of(cls, headers: Mapping[bytes, bytes]) -> Self:
+    def of(cls, scope: Scope) -> Self:
         """Raises ValidationError."""
-        return cls(media_type(headers.get(b"content-type", b"")), _idempotency_key(headers))
+        query_of(scope["query_string"], ())
+        headers = dict(scope["headers"])
+        key = _idempotency_key(scope["headers"])
+        return cls(media_type(headers.get(b"content-type", b"")), key)
 
     @classmethod
     def prompt(cls, scope: Scope, resources: Resources) -> Self | None:
         """The same; None of a body that is to be unpacked. Raises as `check_head`, too."""
-        headers = dict(scope["headers"])
-        head = cls.of(headers)
-        is_packed = check_head(headers, resources.settings.max_body_bytes, _TYPES)
+        head = cls.of(scope)
+        is_packed = check_head(dict(scope["headers"]), resources.settings.max_body_bytes, _TYPES)
         return None if is_packed else head
 
     def own_key(self, caller: Caller) -> str | None:
@@ -236,15 +238,14 @@ declare(
 )
 
 
-def _idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
-    given = headers.get(KEY_HEADER.lower().encode())
-    if given is None:
-        return None
-    key = given.decode("latin-1")
-    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
-        raise ValidationError(
-            KEY_HEADER, f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters", key
-        )
+def _idempotency_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    given = {value.decode("latin-1") for name, value in headers if name == _KEY_HEADER}
+    key = next(iter(given), None)
+    if len(given) > 1:
+        raise ValidationError(KEY_HEADER, "must be one key, not several")
+    if key is not None and not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
+        rule = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters"
+        raise ValidationError(KEY_HEADER, rule, key)
     return key
 
 

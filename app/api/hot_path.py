@@ -20,12 +20,12 @@ import msgspec
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import QueryParams, State
+from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
 from app.access.keys import Scope as KeyScope
 from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
-from app.api.problems import ENDED, HANDLED, Problem, problem_of
+from app.api.problems import ENDED, HANDLED, Problem, problem_of, query_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED
 from app.api.snapshot import Snapshot
@@ -180,7 +180,7 @@ def asks_to_explain(query: bytes) -> bool:
     """What the parameter `explain` says; raises ValidationError."""
     if not query:
         return False
-    given = QueryParams(query).get("explain", "false")
+    given = query_of(query, ("explain",)).get("explain", "false")
     if given not in _TRUTHS:
         raise ValidationError("explain", "must be true or false", given)
     return _TRUTHS[given]

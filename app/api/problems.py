@@ -2,7 +2,8 @@
 from what went wrong inside to the response.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
+from msgspec import UNSET
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match
 
@@ -32,6 +35,7 @@ from app.storage.errors import (
 from app.strict_json import MalformedJson, ValidationError
 
 MEDIA_TYPE: Final = "application/problem+json"
+_SHOULD: Final = re.compile("^(Input|String) should")
 NAMESPACE: Final = "urn:sirocco:problem:"
 _RETRY: Final = {"Retry-After": "1"}
 # The server drops the connection after a fault of ours: the caller must not use it again.
@@ -82,20 +86,27 @@ def not_found(detail: str) -> Problem:
 
 
 def _broken_rule(error: ValidationError) -> Problem:
-    return Problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY,
-        "broken-rule",
-        str(error),
-        field=error.field,
-        rule=error.rule,
-        value=error.value,
-    )
+    about: dict[str, Any] = {"field": error.field, "rule": error.rule, "value": error.value}
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "broken-rule", str(error), **about)
 
 
 def _broken_parameter(error: RequestValidationError) -> Problem:
+    """In our words: the framework says `Input should be a valid integer, unable to ...`."""
     first = error.errors()[0]
-    field = ".".join(map(str, first["loc"][1:])) or "body"
-    return _broken_rule(ValidationError(field, first["msg"], first["input"]))
+    rule = _SHOULD.sub("must", first["msg"].partition(",")[0]).replace("Field", "is")
+    value = UNSET if first["type"] == "missing" else first["input"]
+    return _broken_rule(ValidationError(".".join(map(str, first["loc"][1:])), rule, value))
+
+
+def query_of(query: bytes, known: Collection[str]) -> QueryParams:
+    """The parameters of a request; raises ValidationError on one that is not known, without its
+    value, which may be a secret."""
+    given = QueryParams(query)
+    for name in given:
+        if name not in known:
+            names = f"known are {', '.join(known)}" if known else "there are none here"
+            raise ValidationError(name, f"unknown parameter; {names}")
+    return given
 
 
 def _of_status(error: HTTPException) -> Problem:

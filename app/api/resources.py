@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
+from urllib.parse import unquote
 
 import redis
 import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from app.access.audit import AuditLog
 from app.access.key_store import KeyStore
@@ -21,6 +23,7 @@ from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ProgressCollector, ReportCollector
 from app.api.metrics.workers import WorkerSlot, WorkerStatus
+from app.api.problems import query_of
 from app.api.shedding import LoadShedder
 from app.api.snapshot import Refresher
 from app.settings import SECONDS_PER_HOUR, Settings
@@ -36,6 +39,7 @@ from app.storage.redis.client import AsyncStore, open_async_redis, open_redis
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
+from app.strict_json import ValidationError
 from app.tracing import RequestTraces, Tracer, open_tracer
 
 _COLLECTED_AT: Final = 20_000
@@ -147,9 +151,21 @@ class Resources:
 
 
 async def _resources(request: Request) -> Resources:
+    """Raises ValidationError on what no route would look at: probes and scrapers may add it."""
     # Async, because the framework runs other dependencies in its thread pool.
+    if request.url.path.startswith("/v1/"):
+        _check_address(request.scope)
     found: Resources = request.app.state.resources
     return found
+
+
+def _check_address(scope: Scope) -> None:
+    query = scope["query_string"]
+    query_of(query, [field.alias for field in scope["route"].dependant.query_params])
+    try:
+        unquote(scope["raw_path"] + query, errors="strict")
+    except UnicodeDecodeError:
+        raise ValidationError("path", "must be UTF-8, percent-encoded", scope["path"]) from None
 
 
 Given = Annotated[Resources, Depends(_resources)]

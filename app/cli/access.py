@@ -109,14 +109,14 @@ def _create(
 @options.grouped
 def _list(*, service: RunningService) -> None:
     """List all keys: what they may do, and until when."""
-    service.show(lambda client: {"keys": client.keys()}, _show_keys)
+    service.show(lambda client: client.keys(), _show_keys)
 
 
 def _show_keys(found: dict[str, Any]) -> None:
     for key in found["keys"]:
         _show(key)
     if not found["keys"]:
-        note("there are no keys: everybody on this machine may do everything")
+        note("there are no keys: without SIROCCO_BOOTSTRAP_ADMIN_KEY everybody here may do all")
 
 
 @keys.command("rotate")
@@ -234,7 +234,8 @@ def _line(key: dict[str, Any]) -> str:
     if key["rate_limit"] is not None:
         parts.append(f"{key['rate_limit']:,}/s")
     if key["expires_at"] is not None:
-        parts.append(f"ends {utc(key['expires_at'])}")
+        verb = "has ended at" if key["standing"] == "expired" else "ends"
+        parts.append(f"{verb} {utc(key['expires_at'])}")
     if key["replaces"] is not None:
         parts.append(f"replaces {key['replaces']}")
     return "  ".join(parts)

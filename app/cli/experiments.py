@@ -131,6 +131,8 @@ def _change(
         state = _named(found["experiment"]) if found["experiment"] else "no experiment"
         done = f"{'would be: ' if dry_run else ''}{state}"
         print_line(f"{target}: {done if found['changed'] else f'nothing to {what}'}")
+        if found["experiment"] is None and not found["changed"]:
+            note(f"no experiment runs on {target}: `sirocco experiment start` begins one")
 
     service.show(lambda client: client.change_experiment(what, content), show)
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -185,7 +184,7 @@ def retrain(version: _Version = None, *, given: RetrainOptions, service: Running
         asks = (version, given.approve, given.reject, given.pccem, given.campaign, given.target)
         if any(asks) or given.as_of is not None or given.allow_past:
             raise CommandError("--cancel ends one job: leave out what asks for another")
-        service.show(lambda client: client.cancel(job_id), partial(_show_job, as_json=False))
+        service.show(lambda client: client.cancel(job_id), _show_cancelled)
         return
     decided = given.approve or given.reject
     if decided:
@@ -220,7 +219,7 @@ def _finished(
 
         def show(phase: str, share: float) -> None:
             if not on_terminal and phase not in seen:
-                note(f"the worker: {phase}")
+                note(phase if phase.startswith("waits") else f"the worker: {phase}")
             seen.add(phase)
             reached(share, phase)
 
@@ -234,11 +233,15 @@ def _held(client: "ServiceClient") -> str:
     return str(held["version"])
 
 
+def _show_cancelled(job: dict[str, Any]) -> None:
+    said = {"running": "ends at its next step, before it publishes", "cancelled": "is cancelled"}
+    over = f"is {job['status']} already, and stays so"
+    note(f"job {job['id']} {said.get(job['status'], over)}")
+
+
 def _show_job(job: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print_json(job)
-    elif job["status"] == "running" and job["cancel_requested_at"] is not None:
-        note(f"job {job['id']} ends at its next step, before it publishes")
     elif job["status"] != "done":
         note(f"job {job['id']} is {job['status']}")
     elif job["kind"] == "train":

@@ -150,14 +150,15 @@ def _show_rollback(found: dict[str, Any], *, dry_run: bool) -> None:
         print_line(f"the maps of {version} would serve: {targets}")
     else:
         print_line(f"{found['version']} serves, with the maps of {version}: {targets}")
-    _note_frozen(_names(found) if found["frozen"] and not dry_run else [])
+    _note_frozen([] if dry_run else found["all_frozen"])
 
 
 def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
     done = f"would {what}" if change.dry_run else f"{what}: done"
 
     def show(found: dict[str, Any]) -> None:
-        print_line(f"{done}: {_listed(found['changed']) or 'nothing'}")
+        is_so = f"nothing to {what}: it is so already"
+        print_line(f"{done}: {_listed(found['changed'])}" if found["changed"] else is_so)
         _note_frozen(found["frozen"])
 
     service.show(lambda client: client.change_versions(what, _of(change)), show)

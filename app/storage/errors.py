@@ -58,8 +58,8 @@ class NewerVersion(CorruptVersion, ValueError):
 class VersionChanged(StorageError):
     """An operator has rolled back or frozen maps since what is to be published was begun."""
 
-    def __init__(self, version: str) -> None:
-        super().__init__(f"{version!r} is not published: maps were rolled back or frozen meanwhile")
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is not published: maps were rolled back or frozen meanwhile")
 
 
 class QueueFull(StorageError):

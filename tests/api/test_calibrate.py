@@ -59,7 +59,7 @@ def test_rows_are_answered_in_their_order_across_targets(service, version):
 def test_explain_names_the_level_behind_each_score(service, version, explain, levels):
     asked = {"target": "click", "campaigns": CAMPAIGNS, "scores": SCORES}
 
-    answer = service.http.post(PATH, json=asked, params={"explain": explain, "other": "1"})
+    answer = service.http.post(PATH, json=asked, params={"explain": explain})
 
     assert answer.json() == {"probabilities": PROBABILITIES, "version": version, **levels}
 

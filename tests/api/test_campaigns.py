@@ -145,12 +145,24 @@ def test_the_targets_map_is_made_by_the_targets_calibrator(service, atlas):
     assert (served["conversion"]["level"], served["conversion"]["calibrator"]) == ("identity", None)
 
 
-@pytest.mark.parametrize("limit", ["0", "1001", "-1", "x", "1.5", "x" * 10_000])
-def test_the_limit_is_a_whole_number_of_1_to_1000(refusing, limit):
-    answer = refusing.http.get(PATH, params={"limit": limit})
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("limit", "0", "must be greater than or equal to 1"),
+        ("limit", "1001", "must be less than or equal to 1000"),
+        ("limit", "-1", "must be greater than or equal to 1"),
+        ("limit", "x", "must be a valid integer"),
+        ("limit", "1.5", "must be a valid integer"),
+        ("limit", "x" * 10_000, "must be a valid integer"),
+        ("sort", "size", "must be 'name' or 'evidence'"),
+        ("search", "x" * 257, "must have at most 256 characters"),
+    ],
+)
+def test_a_parameter_is_refused_in_the_words_of_its_rule(refusing, name, value, rule):
+    """Also the bounds of the limit, 1 to 1000."""
+    answer = refusing.http.get(PATH, params={name: value})
 
-    shown = f'"{limit}"' if len(limit) < 60 else f'"{limit[:60]}...'
-    broken_rule(answer, "limit", "Input should be", shown)
+    broken_rule(answer, name, rule, f'"{value}"' if len(value) < 60 else f'"{value[:60]}...')
 
 
 @pytest.mark.parametrize("target", ["view", "x" * 10_000])

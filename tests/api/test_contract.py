@@ -75,6 +75,34 @@ def test_another_method_is_told_those_that_there_are(refusing, path, allowed):
         assert answer.headers["Allow"] == allowed
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [pair[:2] for pair in declared(DOCUMENT) if pair[1].startswith("/v1/")]
+)
+def test_a_parameter_that_a_route_does_not_know_is_refused(refusing, method, path):
+    """Such as one that is misspelt: it would be as if it had not been given."""
+    answer = refusing.http.request(method, re.sub("{[^}]*}", "a", path), params={"limitt": "5"})
+
+    content = problem(answer, 422, "broken-rule")
+    assert (content["field"], content["value"]) == ("limitt", None)
+    assert content["rule"].startswith("unknown parameter; ")
+    assert "422" in DOCUMENT["paths"][path][method]["responses"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/", "/page/page.js"])
+def test_probes_scrapers_and_browsers_may_add_parameters(shared_service, path):
+    assert shared_service.http.get(path, params={"x": "5"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/maps/click/%ff", "/v1/campaigns/a%C3", "/v1/campaigns?search=%ED%A0%80"]
+)
+def test_an_address_is_utf_8(refusing, path):
+    """It would be read as another campaign, of U+FFFD."""
+    content = problem(refusing.http.get(path), 422, "broken-rule")
+
+    assert (content["field"], content["rule"]) == ("path", "must be UTF-8, percent-encoded")
+
+
 def test_a_slash_too_many_is_no_redirect(shared_service):
     """It would lead to whatever the caller's Host says."""
     assert shared_service.http.get("/healthz/").status_code == 404

@@ -188,6 +188,14 @@ def test_an_idempotency_key_has_1_to_255_characters(refusing, key, shown):
     broken_rule(answer, "Idempotency-Key", "must have 1 to 255 characters", shown)
 
 
+def test_a_request_has_one_idempotency_key(refusing):
+    """Which of two makes a retry safe, nobody could say."""
+    keys = [("Idempotency-Key", key) for key in ("a", "b")]
+    answer = refusing.http.post(PATH, json=[impression(NOW)], headers=keys)
+
+    broken_rule(answer, "Idempotency-Key", "must be one key, not several", None)
+
+
 def test_a_request_of_broken_events_names_each_of_them(refusing):
     answer = refusing.http.post(PATH, json=[1, "two", outcome(NOW, score=3)])
 

@@ -46,7 +46,7 @@ async def turns_of_others(events: int) -> int:
         return {"type": "http.request", "body": body, "more_body": False}
 
     other = asyncio.create_task(recorder.take_turns())
-    scope = {"type": "http", "path": PATH, "headers": HEADERS}
+    scope = {"type": "http", "path": PATH, "query_string": b"", "headers": HEADERS}
     answer = await post_events(scope, receive, replace(resources, event_log=recorder))
     await other
     assert orjson.loads(answer.body)["accepted"] == events

@@ -134,7 +134,7 @@ def test_without_any_the_list_is_empty(service):
         ("click/a", {"calibrator": "sir", "x": 1}, "x", "unknown field", None),
         ("click/", {"calibrator": "sir"}, "campaign", "must have 1 to 256 bytes", '""'),
         ("click/" + "x" * 300, {"calibrator": "sir"}, "campaign", "1 to 256", f'"{"x" * 60}...'),
-        ("click/a?retrain=x", {"calibrator": "sir"}, "retrain", "valid boolean", '"x"'),
+        ("click/a?retrain=x", {"calibrator": "sir"}, "retrain", "must be a valid boolean", '"x"'),
     ],
 )
 def test_every_broken_rule_is_named(refusing, path, body, field, rule, value):

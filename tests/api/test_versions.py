@@ -60,6 +60,7 @@ def test_the_maps_of_an_older_version_serve_again(service, old, new):
         "targets": ["click", "conversion"],
         "campaigns": None,
         "frozen": True,
+        "all_frozen": ["click", "conversion"],
         "dry_run": False,
         "changed": True,
         "version": None,

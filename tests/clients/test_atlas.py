@@ -164,6 +164,18 @@ def test_scores_outside_are_refused(atlas, score):
         mine(["shoes", "shoes"], [0.5, score])
 
 
+@pytest.mark.parametrize("campaigns", ["", ["shoes", ""] * 50])
+def test_a_campaign_without_a_name_is_refused_as_by_the_service(atlas, campaigns):
+    """One at a time, a few, and many."""
+    mine = EdgeAtlas.from_bytes(atlas.to_bytes())
+
+    for look_up in (lambda: mine(campaigns, [0.5] * 100), lambda: mine.at("", 0.5)):
+        with pytest.raises(BadInput, match="campaign = '': must have at least 1 byte"):
+            look_up()
+    with pytest.raises(BadInput, match="campaign = ''"):
+        mine(campaigns[:2], [0.5] * 2)
+
+
 def test_columns_must_be_equally_long(atlas):
     """Nothing is guessed; nothing for nothing."""
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())

@@ -53,6 +53,7 @@ def test_a_key_from_its_making_to_its_end(called, service, tmp_path):
     assert (key["campaigns"], key["rate_limit"]) == (["shop/"], 50)
     assert 89 * 86_400 < key["expires_at"] - key["created_at"] <= 90 * 86_400
     assert "expired" in expired.stdout
+    assert "has ended at 2026-01-01T00:00:00Z" in expired.stdout
     assert orjson.loads(revoked.stdout)["standing"] == "revoked"
     assert len(listed) == 3
     assert listed[2].startswith(f"{replacement}  revoked  calibrate  shop  only shop/  50/s")
@@ -152,6 +153,8 @@ def test_a_service_with_keys_and_a_port_for_admins(started, called, environment,
     url, admins = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{admin_port}"
     eventually(lambda: process.poll() is not None or answers(f"{url}/readyz") == 200)
 
+    none = called("keys", "list", "--url", admins, SIROCCO_API_KEY=BOOTSTRAP)
+    assert "no keys: without SIROCCO_BOOTSTRAP_ADMIN_KEY everybody" in none.stderr
     made = called(
         *("keys", "create", "--scope", "calibrate", "--url", admins), SIROCCO_API_KEY=BOOTSTRAP
     )

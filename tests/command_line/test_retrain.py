@@ -178,6 +178,18 @@ def test_a_version_needs_one_decision(refused, service, given):
     assert "give --approve or --reject" in refused("retrain", *given, "--url", service.url)
 
 
+def test_an_approval_that_fails_is_called_that(service):
+    jobs = Jobs(service.store)
+    job = jobs.submit("approve", {"version": "000001-ab"}, 1.0)
+    jobs.take(2.0)
+    jobs.finish(job.id, 3.0, error="VersionChanged: frozen")
+
+    with ServiceClient(service.url) as client, pytest.raises(CommandError) as failed:
+        client.finished({"id": job.id, "kind": job.kind}, 60)
+
+    assert str(failed.value) == "the approval failed: VersionChanged: frozen"
+
+
 def test_nothing_held_is_an_error(called, service):
     run = called("retrain", "--approve", "--url", service.url)
 
@@ -245,6 +257,10 @@ def test_a_busy_worker_is_not_asked_for(service):
         client.finished({"id": queued.id}, 0.01)
 
     assert "is still queued after 0.01 s: waits for the worker: fitting install" in str(late.value)
+    heartbeat.write({"at": time(), "phase": "idle", "progress": {}})
+    at = f"/v1/admin/jobs/{queued.id}"
+    idle = "waits for the worker, which is idle"
+    eventually(lambda: service.http.get(at).json()["progress"] == idle)
     assert jobs.cancel(queued.id, 2.0).status == "cancelled"
     # No other test has a worker that is at work.
     service.store.delete(keys.HEARTBEAT)
@@ -261,6 +277,12 @@ def test_a_job_is_cancelled(called, service):
     assert (run.returncode, run.stderr) == (0, f"job {queued.id} is cancelled\n")
     assert (again.returncode, orjson.loads(again.stdout)["status"]) == (0, "cancelled")
     assert jobs.take(2.0) is None
+    done = jobs.submit("retrain", {}, 3.0)
+    jobs.take(4.0)
+    jobs.finish(done.id, 5.0, result={"version": "000001-0", "targets": {}})
+    late = called("retrain", "--cancel", done.id, "--url", service.url)
+    assert (late.returncode, late.stdout) == (0, "")
+    assert late.stderr == f"job {done.id} is done already, and stays so\n"
 
 
 def test_a_cancelled_refit_is_an_error_for_who_waits(called, service, worked):

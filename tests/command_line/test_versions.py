@@ -49,7 +49,14 @@ def test_there_and_back(called, service, published):
     by_name = "`sirocco versions unfreeze --target TARGET --campaign NAME`"
     assert f"frozen, until {by_name}: click:shoes" in frozen
     assert lines("versions", "unfreeze", *shoes)[0] == ["unfreeze: done: click:shoes"]
-    assert lines("rollback", old, "--target", "click", "--refit")[1] == ""
+    note = "frozen, until `sirocco versions unfreeze`: click\n"
+    assert lines("rollback", old, "--target", "click", "--refit")[1] == note
+    lines("versions", "freeze", *shoes)
+    assert f"frozen, until {by_name}: click:shoes\n" in lines("rollback", old)[1]
+    nothing = ["nothing to freeze: it is so already"]
+    assert lines("versions", "freeze", *shoes)[0] == nothing
+    lines("versions", "unfreeze", *shoes)
+    lines("versions", "unfreeze", "--target", "conversion")
 
     def told():
         found = orjson.loads("\n".join(lines("versions", "list", "--json")[0]))
@@ -89,6 +96,9 @@ def test_an_experiment_is_started_shown_promoted_and_stopped(called, service):
     assert shown.stderr == "no experiment runs\n"
     assert called("versions", "unfreeze", "--url", service.url).returncode == 0
     assert line("stop", "click") == ["click: nothing to stop"]
+    none = called("experiment", "promote", "click", "--url", service.url)
+    assert none.stdout == "click: nothing to promote\n"
+    assert "no experiment runs on click: `sirocco experiment start`" in none.stderr
     assert line("start", "click", "--method", "sir") == ["click: method sir, a shadow, running"]
     service.publish({"click": ATLASES[1], "click:challenger": ATLASES[0]})
     listed = called("versions", "list", "--url", service.url).stdout.splitlines()

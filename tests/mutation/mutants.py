@@ -1037,8 +1037,8 @@ _ACCESS = (
     ),
     Mutant(
         "access-admin-port-everywhere",
-        "if server is None or server[1] != admin_port:",
-        "if server is None:",
+        "if self._admin_port and path.startswith(ADMIN_PATH) and port != self._admin_port:",
+        "if self._admin_port and path.startswith(ADMIN_PATH) and port is None:",
         "api/test_access.py",
     ),
     Mutant(

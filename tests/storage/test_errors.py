@@ -29,6 +29,7 @@ def test_an_error_of_our_own_passes_as_it_is():
         (errors.LeaseLost("refit"), "'refit' is not held"),
         (errors.UnknownVersion("000001-aa"), "'000001-aa' is not kept"),
         (errors.CorruptVersion("000001-aa", "why"), "'000001-aa' is damaged: why"),
+        (errors.VersionChanged("version '000001-aa'"), "version '000001-aa' is not published: "),
         (errors.QueueFull(64), "64 jobs"),
     ],
 )

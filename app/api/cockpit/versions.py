@@ -110,12 +110,14 @@ class VersionDifference(Struct):
 
 
 class RolledBack(Struct):
-    """Which version serves; `changed` is false where its maps served already."""
+    """Which version serves; `changed` is false where its maps served already. `all_frozen` are the
+    targets, and `target:campaign`, that no refit replaces then, also those frozen before."""
 
     rolled_back_to: str
     targets: list[str]
     campaigns: list[str] | None
     frozen: bool
+    all_frozen: list[str]
     dry_run: bool
     changed: bool
     version: str
@@ -320,27 +322,30 @@ def _before(given: Resources, present: Published) -> Iterator[Published]:
 async def _rolled_back(
     given: Resources, by: By, wanted: RollbackRequest, chosen: Chosen
 ) -> dict[str, Any]:
-    def look() -> tuple[Published, Published, bool]:
+    frozen = chosen.names if wanted.freeze else ()
+
+    def look() -> tuple[Published, Published, bool, list[str]]:
         present = in_force(given)
         if wanted.version == LAST_GOOD:
             to = _last_good(given, present, chosen)
         else:
             to = published(given, NO_VERSION if wanted.version == IDENTITY else wanted.version)
-        return present, to, rolled_back(present, to, chosen) is not None
+        changed = rolled_back(present, to, chosen) is not None
+        return present, to, changed, sorted({*given.frozen.read(), *frozen})
 
-    present, to, changed = await run_in_threadpool(look)
+    present, to, changed, all_frozen = await run_in_threadpool(look)
     result = {
         "rolled_back_to": to.version,
         "targets": sorted(chosen.targets),
         "campaigns": chosen.campaigns,
         "frozen": wanted.freeze,
+        "all_frozen": all_frozen,
         "dry_run": wanted.dry_run,
         "changed": changed,
         "version": present.version,
     }
     if wanted.dry_run:
         return result
-    frozen = chosen.names if wanted.freeze else ()
     version = await by.changes(
         given.audit,
         "rollback",

@@ -84,7 +84,7 @@ _LARGE_HEAD: Final = Problem(
     "the head must have at most 65536 bytes and 100 fields",
 )
 _MALFORMED: Final = Problem(
-    HTTPStatus.BAD_REQUEST, "malformed-request", "this is not an HTTP/1.1 request"
+    HTTPStatus.BAD_REQUEST, "malformed-request", "this is no HTTP/1.1 request with a known method"
 )
 _TOO_MANY: Final = Problem(
     HTTPStatus.SERVICE_UNAVAILABLE,

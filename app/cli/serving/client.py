@@ -1,6 +1,5 @@
 """Calls to a running sirocco, as an ad server, a tracker and an operator make them."""
 
-import ipaddress
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ import httpx
 import orjson
 
 from app.errors import FAILED, CommandError
-from app.settings import BadConfiguration, secret_in_file
+from app.settings import BadConfiguration, is_local, secret_in_file
 
 _TIMEOUT = httpx.Timeout(30.0, connect=2.0)
 _PATIENCE_SECONDS = 30.0
@@ -37,7 +36,7 @@ class ServiceClient:
             base_url=self.url,
             headers={"authorization": f"Bearer {_sendable(key)}"} if key else {},
             timeout=_TIMEOUT,
-            trust_env=not _is_loopback(self.url),
+            trust_env=not is_local(httpx.URL(self.url).host),
         )
 
     def __enter__(self) -> Self:
@@ -139,10 +138,9 @@ class ServiceClient:
         """Leave a campaign to its target's calibrator; tells from when."""
         return self._call("DELETE", _override(target, campaign, retrain))
 
-    def keys(self) -> list[dict[str, Any]]:
+    def keys(self) -> dict[str, Any]:
         """All API keys, without their secrets."""
-        found: list[dict[str, Any]] = self._call("GET", _KEYS)["keys"]
-        return found
+        return self._call("GET", _KEYS)
 
     def make_key(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Make an API key; the answer has its token, which is never shown again."""
@@ -280,7 +278,8 @@ def _override(target: str, campaign: str, retrain: bool) -> str:
 
 
 def _name(job: Mapping[str, Any]) -> str:
-    return "the training" if job.get("kind") == "train" else "the refit"
+    names = {"train": "the training", "approve": "the approval", "reject": "the rejection"}
+    return names.get(job.get("kind", ""), "the refit")
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:
@@ -326,11 +325,3 @@ def _checked(url: str) -> str:
     if parsed.userinfo or not parsed.host:
         raise CommandError("--url: must name a host, and no password: the key has an option")
     return str(parsed).rstrip("/")
-
-
-def _is_loopback(url: str) -> bool:
-    host = httpx.URL(url).host
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

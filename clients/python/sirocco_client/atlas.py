@@ -289,8 +289,10 @@ class EdgeAtlas:
 
     def _row_above(self, campaign: str, named: str) -> int:
         """Of a campaign without a map: that of its version for new ones; of a version that is not
-        known here what serves the campaign."""
+        known here what serves the campaign. Raises BadInput on one without a name."""
         known, version = without_version(campaign)
+        if not known:
+            raise BadInput("campaign", "must have at least 1 byte of UTF-8", known)
         if version:
             return self._names.rows.get(version, 0) or self._row(known, named)
         return 0 if self._groups is None else self._groups.row(campaign, named)
