@@ -144,9 +144,10 @@ class _Head(NamedTuple):
     @classmethod
     def of(cls, scope: Scope) -> Self:
         """Raises ValidationError."""
-        query_of(scope["query_string"], ())
+        if scope["query_string"]:
+            query_of(scope["query_string"], ())
         headers = dict(scope["headers"])
-        key = _idempotency_key(scope["headers"])
+        key = _idempotency_key(scope["headers"]) if _KEY_HEADER in headers else None
         return cls(media_type(headers.get(b"content-type", b"")), key)
 
     @classmethod
@@ -238,12 +239,11 @@ declare(
 )
 
 
-def _idempotency_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    given = {value.decode("latin-1") for name, value in headers if name == _KEY_HEADER}
-    key = next(iter(given), None)
-    if len(given) > 1:
+def _idempotency_key(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    key, *others = {value.decode("latin-1") for name, value in headers if name == _KEY_HEADER}
+    if others:
         raise ValidationError(KEY_HEADER, "must be one key, not several")
-    if key is not None and not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
+    if not 0 < len(key) <= LONGEST_IDEMPOTENCY_KEY:
         rule = f"must have 1 to {LONGEST_IDEMPOTENCY_KEY} characters"
         raise ValidationError(KEY_HEADER, rule, key)
     return key
