@@ -216,7 +216,7 @@ class Streams:
 def _only(atlas: Atlas, campaigns: Sequence[str], version: Version) -> Atlas:
     """The maps that serve these campaigns in a version, and its target's, without its name."""
     rows = atlas.rows([named(name, version) for name in ("", *campaigns)])
-    maps = atlas.columns().taken(rows)
+    maps = atlas.columns(rows)
     return Atlas.of_columns(campaigns, maps, atlas.target_map is not None, None)
 
 

@@ -78,6 +78,13 @@ def sum_at(places: NDArray[np.integer[Any]], values: Floats, length: int) -> Flo
     return np.bincount(places, values, length).astype(np.float64, copy=False)
 
 
+def places_of(starts: Integers, lengths: Integers) -> Integers:
+    """All places of spans that begin there and are so long, (n,) each, end to end."""
+    found = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    found += np.arange(len(found))
+    return found
+
+
 def check_finite_sum(name: str, array: Floats) -> None:
     """Raises ValueError when the weights' sum overflows."""
     with np.errstate(over="ignore"):

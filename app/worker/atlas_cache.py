@@ -1,9 +1,12 @@
 """The last few published versions in memory, atlases unpacked, and which of them served when."""
 
+import ctypes
 import logging
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -13,11 +16,12 @@ from app.storage.experiments import CHALLENGER_OF, Experiment
 from app.storage.versions import Versions
 from calibrators import Atlas
 from calibrators.arms import CHALLENGER
+from calibrators.maps.look_up import drop_spare_tables
 
 _log = logging.getLogger(__name__)
 # What serves, what served when the newest hour began and the hour before, and what comes next; of
-# large ones, which take a kilobyte a map, one less.
-_KEPT, _LARGE_KEPT, _LARGE = 4, 3, 100_000
+# large ones, which take a kilobyte a map, what a refit every hour needs: it follows on one.
+_KEPT, _LARGE_KEPT, _LARGE = 4, 2, 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +146,14 @@ class AtlasCache:
 
     def put(self, version: str, cached: CachedVersion) -> None:
         """Keep what was just loaded or published."""
+        self.make_room()
         self._held[version] = cached
-        large = sum(map(len, cached.atlases.values())) > _LARGE
-        while len(self._held) > (_LARGE_KEPT if large else _KEPT):
+
+    def make_room(self) -> None:
+        """Let go of what was taken longest ago where there is no room for one more."""
+        sizes = (sum(map(len, each.atlases.values())) for each in self._held.values())
+        most = _LARGE_KEPT if max(sizes, default=0) > _LARGE else _KEPT
+        while len(self._held) >= most:
             self._held.popitem(last=False)
 
     def load(self, version: str) -> CachedVersion:
@@ -155,3 +164,13 @@ class AtlasCache:
         steering = Steering.of(published.report, read)
         own = {name: atlas for name, atlas in read.items() if name not in steering.atlases}
         return CachedVersion(published.as_of, own, published.report.get("targets", {}), steering)
+
+
+def give_memory_back() -> None:
+    """What a fit or a training took for a moment. Freed blocks lie between others that live on,
+    so glibc would keep all of it, and more after each, as no two take the same."""
+    drop_spare_tables()
+    if sys.platform == "linux":
+        # Of glibc alone.
+        with suppress(AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)

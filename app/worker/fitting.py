@@ -5,12 +5,13 @@ is read from the store, block by block.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
+from app.worker.atlas_cache import give_memory_back
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
 from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
@@ -60,6 +61,8 @@ class Methods:
         if fitted is None:
             fitted = refit_by_version(self.of(calibrator), history, memory=memory, trial=trial)
         self._memories[place], self._scales[place] = fitted.memory, fitted.scale
+        # What follows asks for long arrays, which find no room between what was freed.
+        give_memory_back()
         return fitted
 
     def scale(self, calibrator: str, target: str) -> ScaleOfScores | None:
@@ -74,8 +77,7 @@ class Methods:
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:
     """The maps of these campaigns, as far as they have any, the target's, effects and spreads."""
-    found = Atlas.build(_own(atlas, campaigns), atlas.target_map, atlas.groups)
-    return found.with_effects(atlas.effects).with_spreads_of(atlas)
+    return atlas.with_own({}, set(atlas.campaigns).difference(campaigns))
 
 
 def replaced(atlas: Atlas, source: Atlas, campaigns: Collection[str]) -> Atlas:
@@ -123,24 +125,11 @@ def _own(atlas: Atlas, campaigns: Collection[str]) -> dict[str, CalibrationMap]:
     return {name: atlas.map_of(name) for name in campaigns if name in known}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
-    """Maps that may go out, with those that have not seen the newest hour (the guard's), the
-    campaigns that got none, the numbers of the method, the scale of the newest scores, and the
-    campaigns whose newest hour was set aside."""
-
-    atlas: Atlas
-    trial: Atlas | None = None
-    skipped: Mapping[str, Reason] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    scale: ScaleOfScores | None = None
-    set_aside: Set[str] = frozenset()
-
-    def on_scale(self, atlas: Atlas | None, as_of: float | None) -> Atlas | None:
-        """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""
-        if self.scale is None or as_of is None:
-            return atlas
-        return self.scale.on_scale(atlas, as_of / SECONDS_PER_HOUR)
+def _on_scale(fitted: Fitted, atlas: Atlas | None, as_of: float | None) -> Atlas | None:
+    """Maps fitted as of a moment, in epoch seconds, on the scale of the newest scores."""
+    if fitted.scale is None or as_of is None:
+        return atlas
+    return fitted.scale.on_scale(atlas, as_of / SECONDS_PER_HOUR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +160,12 @@ class Fitting:
         guard = self.settings.guard
         return max(each.hours + (guard and isinstance(each, PerCampaign)) for each in methods)
 
-    def whole(self, target: str, history: History, own: Mapping[str, str]) -> Candidate:
+    def whole(self, target: str, history: History, own: Mapping[str, str]) -> Fitted:
         """Maps of all campaigns; `own` are the calibrators of campaigns that have theirs."""
         calibrator = self.calibrator_of(target)
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
-        parts = fitted.atlas, fitted.trial, fitted.skipped, fitted.notes, fitted.scale
-        candidate = Candidate(*parts, fitted.set_aside)
         others = {name: theirs for name, theirs in own.items() if theirs != calibrator}
-        return self._laid_on(candidate, target, history, others)
+        return self._laid_on(fitted, target, history, others)
 
     def named(
         self,
@@ -187,16 +174,16 @@ class Fitting:
         own: Mapping[str, str],
         campaigns: Sequence[str],
         in_force: Atlas,
-    ) -> Candidate:
+    ) -> Fitted:
         """Maps of these campaigns only; every other map, and the target's, is that in force."""
         calibrator = self.calibrator_of(target)
         chosen = {name: own.get(name, calibrator) for name in campaigns}
-        base = Candidate(in_force, in_force if self.settings.guard else None)
+        base = Fitted(in_force, in_force if self.settings.guard else None)
         return self._laid_on(base, target, history, chosen)
 
     def _laid_on(
-        self, base: Candidate, target: str, history: History, calibrators: Mapping[str, str]
-    ) -> Candidate:
+        self, base: Fitted, target: str, history: History, calibrators: Mapping[str, str]
+    ) -> Fitted:
         """The candidate with these campaigns as their calibrators fit them."""
         skipped = {name: why for name, why in base.skipped.items() if name not in calibrators}
         candidate = replace(base, skipped=skipped, set_aside=base.set_aside - {*calibrators})
@@ -210,13 +197,8 @@ class Fitting:
         return candidate
 
     def _with_taken(
-        self,
-        base: Candidate,
-        target: str,
-        history: History,
-        calibrator: str,
-        campaigns: Sequence[str],
-    ) -> Candidate:
+        self, base: Fitted, target: str, history: History, calibrator: str, campaigns: Sequence[str]
+    ) -> Fitted:
         """With maps out of a refit of all campaigns, whom the method learns from together."""
         fitted = self.methods.refit(calibrator, target, history, self.settings.guard)
         trial = base.trial
@@ -224,11 +206,11 @@ class Fitting:
             trial = replaced(trial, fitted.trial, campaigns)
         missing = set(campaigns).difference(fitted.atlas.campaigns)
         without: dict[str, Reason] = dict.fromkeys(missing, "few_samples")
-        return Candidate(
+        return Fitted(
             replaced(base.atlas, fitted.atlas, campaigns),
             trial,
             {**base.skipped, **without},
-            base.notes or fitted.notes,
+            notes=base.notes or fitted.notes,
             set_aside=base.set_aside | (fitted.set_aside & {*campaigns}),
         )
 
@@ -251,8 +233,8 @@ class _Windows:
 
 
 def _with_own(
-    base: Candidate, windows: _Windows, campaigns: Sequence[str], method: PerCampaign
-) -> Candidate:
+    base: Fitted, windows: _Windows, campaigns: Sequence[str], method: PerCampaign
+) -> Fitted:
     def refit(atlas: Atlas, hours: int) -> Refit:
         window = [windows.before(hours)]
         return refit_campaigns(atlas, window, campaigns, method.calibrator, method.sufficiency)
@@ -325,7 +307,7 @@ class RefitOutcome:
 
     order: RefitTask
     calibrator: str
-    candidate: Candidate
+    candidate: Fitted
     atlas: Atlas
     guarded: Guarded | None
     change: RefitChange | None = None
@@ -385,7 +367,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
     calibrator = fitting.calibrator_of(order.target)
     if order.campaigns is None:
         candidate = fitting.whole(order.target, history, order.own)
-        compared = candidate.on_scale(order.compared, order.compared_as_of)
+        compared = _on_scale(candidate, order.compared, order.compared_as_of)
         guarded = _guarded(candidate, compared, history)
         chosen = candidate.atlas if guarded is None else guarded.atlas
         atlas = kept(chosen, order.in_force, order.frozen).with_spreads_of(candidate.atlas)
@@ -402,7 +384,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
 
 
 def _guarded(
-    candidate: Candidate,
+    candidate: Fitted,
     compared: Atlas | None,
     history: History,
     campaigns: set[str] | None = None,
@@ -421,9 +403,9 @@ def _guarded(
 
 
 def _change(
-    order: RefitTask, candidate: Candidate, atlas: Atlas, history: History
+    order: RefitTask, candidate: Fitted, atlas: Atlas, history: History
 ) -> RefitChange | None:
-    in_force = candidate.on_scale(order.in_force, order.fitted_as_of)
+    in_force = _on_scale(candidate, order.in_force, order.fitted_as_of)
     if candidate.trial is None or in_force is None:
         return None
     move = _move(in_force, atlas, history)

@@ -4,12 +4,10 @@ Workers that wait for the lease fold their share of the logs and close their sha
 and all of them while its holder refits or trains.
 """
 
-import ctypes
 import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -35,13 +33,13 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
+from app.worker.atlas_cache import give_memory_back
 from app.worker.delayed_targets import DelayedTargets, claim_click_log
 from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.together import COME_SECONDS, Together
 from app.worker.training import NothingToTrain
-from calibrators.maps.look_up import drop_spare_tables
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +75,6 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
         Worker(settings, client, time.time, holder, tracer).run(stop)
     finally:
         tracer.close()
-
-
-def _give_memory_back() -> None:
-    """What a refit or a training took for a moment. Freed blocks lie between others that live on,
-    so glibc would keep all of it, and more after each, as no two take the same."""
-    drop_spare_tables()
-    if sys.platform == "linux":
-        # Of glibc alone.
-        with suppress(AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 class Worker:
@@ -169,7 +157,7 @@ class Worker:
     def _wait_and_work(self, stop: Event) -> None:
         if not self._lease.acquire():
             if self._together.help():
-                _give_memory_back()
+                give_memory_back()
             else:
                 if self._fold_own_share():
                     self._close(leads=False)
@@ -212,7 +200,7 @@ class Worker:
         self._look_for_pushes()
         self._pack_now_and_then()
         if job or due:
-            _give_memory_back()
+            give_memory_back()
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:

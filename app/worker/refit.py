@@ -201,6 +201,7 @@ class Refitter:
         self._evaluate(request)
         expected, in_force = self.versions.current(), self._in_force()
         present = self._present(request, in_force or CachedVersion())
+        self.cache.make_room()
         self._fitting = replace(self._fitting, promoted=present.in_force.steering.methods)
         request, carried = self._carried_over(request, in_force, present.frozen)
         refitted = RefittedTargets()

@@ -38,6 +38,7 @@ from calibrators.samples import (
     check_equal_lengths,
     check_not_negative,
     check_unit_interval,
+    places_of,
 )
 
 _CELLS = GRID.size
@@ -310,9 +311,7 @@ def view_of(table: BinsTable, first: int, behind: int) -> BinsTable:
 def _in_order_of_rows(rows: Integers, lengths: Integers) -> Integers:
     """Where each entry comes from when blocks of these lengths are put in the order of rows."""
     order = np.argsort(rows)
-    taken = lengths[order]
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(before[order] - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())
+    return places_of((np.cumsum(lengths) - lengths)[order], lengths[order])
 
 
 def sums_of_block(block: Mapping[int, BinsTable], spans: Sequence[range]) -> tuple[BinsTable, ...]:

@@ -2,7 +2,7 @@
 moved inside, and drawn through few knots (Douglas-Peucker).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -190,10 +190,6 @@ class Bounds:
     step: float
     reach: Reach | None = None
 
-    def of(self, maps: slice) -> "Bounds":
-        """Those of some of the maps, which are counted from 0 again."""
-        return replace(self, served=self.served[maps])
-
     @property
     def knots(self) -> Floats:
         """Where the bounds of all maps may bend, besides the knots of those that served."""
@@ -235,11 +231,39 @@ _MAPS = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class GatheredMaps:
+    """Maps out of several sources, a kilobyte each, made when they are asked for: the source of
+    each and its number there, (n,)."""
+
+    sources: Sequence[Callable[[Integers], MapColumns]]
+    of_maps: Integers
+    numbers: Integers
+
+    def taken(self, order: Integers) -> MapColumns:
+        """These maps, (m,), in this order."""
+        runs = (order[first : first + _MAPS] for first in range(0, len(order), _MAPS))
+        return MapColumns.end_to_end([*map(self._run, runs)])
+
+    def _run(self, order: Integers) -> MapColumns:
+        of_maps, numbers = self.of_maps[order], self.numbers[order]
+        parts = [source(numbers[of_maps == place]) for place, source in enumerate(self.sources)]
+        # Where each of them has come to stand.
+        behind = np.argsort(np.argsort(of_maps, kind="stable"))
+        return MapColumns.end_to_end(parts).taken(behind)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Moved:
     """Maps that had to be moved: their numbers ascending, (k,), and what became of them."""
 
     numbers: Integers
     maps: MapColumns
+
+    def laid_on(self, maps: Callable[[Integers], MapColumns], count: int) -> GatheredMaps:
+        """So many maps, those that had to be moved in place of what they were."""
+        of_maps, numbers = np.zeros(count, np.int64), np.arange(count)
+        of_maps[self.numbers], numbers[self.numbers] = 1, np.arange(len(self.numbers))
+        return GatheredMaps((maps, self.maps.taken), of_maps, numbers)
 
 
 _NONE: Final = Moved(np.empty(0, np.int64), MapColumns.of_maps([]))
@@ -279,7 +303,7 @@ class _Points(NamedTuple):
         return needed
 
 
-def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
+def bounded(chosen: MapColumns | GatheredMaps, bounds: Bounds, most: int) -> Moved:
     """Those of the maps that leave their bounds somewhere, moved inside; of at most `most` knots
     where these can hold the bounds.
 
@@ -288,20 +312,19 @@ def bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
     starts and ends between them never leaves them. Increasing maps stay increasing, as the bounds
     around increasing maps increase.
     """
-    # What has served so far in the place of each map.
-    served, reach = bounds.in_force.columns().taken(bounds.served), bounds.knots
     parts = [_NONE]
-    for first in range(0, len(chosen), _MAPS):
-        run = slice(first, first + _MAPS)
-        points = _Points.of(chosen.run(run.start, run.stop), served.run(run.start, run.stop), reach)
-        moved = _bounded(chosen.run(run.start, run.stop), points, bounds.of(run), most)
+    for first in range(0, len(bounds.served), _MAPS):
+        of_run = replace(bounds, served=bounds.served[first : first + _MAPS])
+        maps = chosen.taken(np.arange(first, first + len(of_run.served)))
+        moved = _bounded(maps, of_run, most)
         parts.append(Moved(first + moved.numbers, moved.maps))
     numbers = np.concatenate([part.numbers for part in parts])
     return Moved(numbers, MapColumns.end_to_end([part.maps for part in parts]))
 
 
-def _bounded(chosen: MapColumns, points: _Points, bounds: Bounds, most: int) -> Moved:
+def _bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
     blocks = MapBlocks(chosen)
+    points = _Points.of(chosen, bounds.in_force.columns(bounds.served), bounds.knots)
     outside = _outside(
         blocks.look_up(points.maps, points.scores), *bounds.at(points.maps, points.scores)
     )

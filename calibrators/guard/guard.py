@@ -18,6 +18,7 @@ from calibrators.bins.table import BinsTable, TablesByField
 from calibrators.fields.effects import FieldEffects
 from calibrators.guard.bounds import (
     Bounds,
+    GatheredMaps,
     Moved,
     Reach,
     bounded,
@@ -48,7 +49,7 @@ class Choice:
     that served it, (c,); and the groups' maps that go out."""
 
     campaigns: tuple[str, ...]
-    maps: MapColumns
+    maps: GatheredMaps
     own: NDArray[np.bool_]
     served: Integers
     groups: GroupMaps | None
@@ -65,19 +66,19 @@ class Choice:
         """By the decisions: candidate, map in force or parent's, which are tested; a campaign that
         has neither of the first two is left to its group."""
         campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
-        kept = _marked(campaigns, refused, "kept")
-        to_parent = _marked(campaigns, refused, "parent")
+        decisions = np.array([refused.get(name, "passed") for name in campaigns], np.str_)
+        kept, to_parent = decisions == "kept", decisions == "parent"
         offered = np.where(to_parent, 0, candidate.own_rows(campaigns))
         rows = np.where(kept, in_force.own_rows(campaigns), offered)
-        # In place of the candidate's row 0 stands the parent that goes out, with the groups behind.
-        ours = candidate.columns().run(1, len(candidate) + 1)
+        # Row 0 is the parent that goes out, and behind it stand the groups.
         shared = Atlas.of_columns((), MapColumns.of_maps([parent]), True, groups)
-        above = np.where(to_parent, 0, shared.rows(campaigns))
-        first = len(shared.columns()) - 1
-        places = np.where(rows > 0, first + rows + np.where(kept, len(candidate) + 1, 0), above)
-        maps = MapColumns.end_to_end((shared.columns(), ours, in_force.columns())).taken(places)
+        above = shared.rows(campaigns)
+        numbers = np.where(rows > 0, rows, np.where(to_parent, 0, above))
+        of_maps = np.where(rows > 0, 1 + kept, 0)
+        sources = shared.columns, candidate.columns, in_force.columns
         # Left to itself, what the parent is to serve would be served by its group.
-        own = (rows > 0) | (to_parent & (shared.rows(campaigns) > 0))
+        own = (rows > 0) | (to_parent & (above > 0))
+        maps = GatheredMaps(sources, of_maps, numbers)
         return cls(campaigns, maps, own, in_force.rows(campaigns), groups)
 
     def changed(self, hour: NewestHour, moved: Moved) -> set[str]:
@@ -87,21 +88,13 @@ class Choice:
 
     def atlas(self, moved: Moved, target_map: CalibrationMap | None) -> Atlas:
         """The atlas of the chosen maps, those that had to be moved in place of what they were."""
-        places = np.arange(len(self.campaigns))
-        places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
         held = self.own.copy()
         held[moved.numbers] = True
-        both = MapColumns.end_to_end((self.maps, moved.maps))
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
-        columns = MapColumns.end_to_end((first, both.taken(places[held])))
+        every = moved.laid_on(self.maps.taken, len(held))
+        columns = MapColumns.end_to_end((first, every.taken(np.flatnonzero(held))))
         names = tuple(compress(self.campaigns, held.tolist()))
         return Atlas.of_columns(names, columns, target_map is not None, self.groups)
-
-
-def _marked(
-    campaigns: tuple[str, ...], refused: Mapping[str, Decision], decision: Decision
-) -> NDArray[np.bool_]:
-    return np.array([refused.get(name) == decision for name in campaigns], dtype=bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,10 +156,8 @@ def _bounded_groups(
     maps = MapColumns.end_to_end(offered)
     served = in_force.rows_of_groups(names)
     moved = bounded(maps, Bounds(in_force, served, rules.step, reach), rules.knots)
-    places = np.arange(len(names))
-    places[moved.numbers] = len(places) + np.arange(len(moved.numbers))
     stay = [*range(len(groups.names)), *moved.numbers[moved.numbers >= len(groups.names)].tolist()]
-    both = MapColumns.end_to_end((maps, moved.maps)).taken(places[stay])
+    both = moved.laid_on(maps.taken, len(names)).taken(np.array(stay, np.int64))
     return GroupMaps(groups.group_of, tuple(names[place] for place in stay), both)
 
 
@@ -290,7 +281,7 @@ def _of_version(atlas: Atlas, version: str | None) -> Atlas:
     names = [name for name, each in parts if name and each == (version if is_known else None)]
     rows = atlas.rows([named(name, version) for name in names])
     first = atlas.own_rows([named("", version)]) if version is not None else np.zeros(1, np.int64)
-    maps = atlas.columns().taken(np.concatenate((first, rows)))
+    maps = atlas.columns(np.concatenate((first, rows)))
     groups = atlas.groups if version is None else None
     has_target_map = atlas.target_map is not None or bool(first[0])
     return Atlas.of_columns(names, maps, has_target_map, groups).with_effects(atlas.effects)

@@ -278,7 +278,7 @@ class Atlas:
         """The maps of groups, if there are any."""
         if self._groups is None:
             return None
-        maps = self.columns().run(len(self.campaigns) + 1, len(self.columns()))
+        maps = self.columns(slice(len(self.campaigns) + 1, None))
         return GroupMaps(self._groups.group_of, self._groups.names, maps)
 
     def rows_of_groups(self, names: Sequence[str]) -> Integers:
@@ -290,12 +290,16 @@ class Atlas:
     @property
     def target_map(self) -> CalibrationMap | None:
         """The target's own map, if it has one."""
-        return CalibrationMap(*self._blocks.map_at(0)) if self._has_target_map else None
+        return self._map_at(0) if self._has_target_map else None
 
     def map_of(self, campaign: str, group: str | None = None) -> CalibrationMap:
         """The map that serves the campaign, of the group where a field says it."""
         named = self.rows_of_groups([] if group is None else [group])
-        return CalibrationMap(*self._blocks.map_at(self._row(campaign) or int(named.sum())))
+        return self._map_at(self._row(campaign) or int(named.sum()))
+
+    def _map_at(self, row: int) -> CalibrationMap:
+        found = self.columns(slice(row, row + 1))
+        return CalibrationMap(found.knots, found.values)
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""
@@ -307,7 +311,7 @@ class Atlas:
             return self
         kept = [row for row, name in enumerate(self.campaigns, 1) if name not in changed]
         names = [*(self.campaigns[row - 1] for row in kept), *maps]
-        stay = self.columns().taken(np.array([0, *kept], np.int64))
+        stay = self.columns(np.array([0, *kept], np.int64))
         every = MapColumns.end_to_end((stay, MapColumns.of_maps(list(maps.values()))))
         atlas = Atlas.of_columns(names, every, self._has_target_map, self.groups)
         return atlas.with_effects(self.effects).with_spreads_of(self)
@@ -367,9 +371,9 @@ class Atlas:
             deviations = np.sqrt(deviations * deviations + variances)
         return [*quantiles_of(probabilities, deviations, levels)]
 
-    def columns(self) -> MapColumns:
-        """The maps by row: the target's (or the identity), the campaigns', those of groups."""
-        return self._blocks.columns()
+    def columns(self, rows: Integers | slice = slice(None)) -> MapColumns:
+        """The maps of rows: the target's (or the identity), the campaigns', those of groups."""
+        return self._blocks.columns(rows)
 
     def calibrated(self, table: BinsTable, ratios: Mapping[str, float] | None = None) -> BinsTable:
         """The same events, those of all versions of the model together, binned by the probability

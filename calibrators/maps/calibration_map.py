@@ -24,6 +24,7 @@ from calibrators.samples import (
     as_vector,
     check_equal_lengths,
     check_unit_interval,
+    places_of,
 )
 
 _STEEPEST = float(np.finfo(np.float64).max)
@@ -291,8 +292,7 @@ class MapColumns:
             return self.run(int(order[0]), int(order[-1]) + 1)
         starts = np.cumsum(self.lengths) - self.lengths
         lengths = self.lengths[order]
-        shifts = starts[order] - (np.cumsum(lengths) - lengths)
-        places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+        places = places_of(starts[order], lengths)
         return MapColumns(lengths, self.knots[places], self.values[places])
 
     def run(self, first: int, behind: int) -> "MapColumns":

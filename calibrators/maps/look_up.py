@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
-from calibrators.samples import Floats, Integers, Singles, check_unit_interval
+from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
 
 GROUP: Final = 8
 """Knots that are compared at once: in single precision half a line of the processor's cache."""
@@ -175,8 +175,6 @@ def pivots_of(
     return pivots
 
 
-# Columns of the segments; the fourth of half a line of the cache holds nothing.
-_KNOT, _VALUE, _SLOPE = range(3)
 _NARROW = GROUP * PIVOTS
 _SEARCHED = 4096
 # A piece at a time, so that what a fill writes down stays in the processor's cache, and so that no
@@ -266,11 +264,9 @@ class MapBlocks:
     def _fill(self, block: slice, starts: Integers, maps: MapColumns) -> None:
         """Writes whole maps to the block that is theirs."""
         lengths, knots, values = maps.lengths, maps.knots, maps.values
-        ends = np.cumsum(lengths)
         check_knots(lengths, check_unit_interval("knots", knots))
         check_unit_interval("values", values)
-        places = np.repeat(starts - block.start - (ends - lengths), lengths)
-        places += np.arange(len(knots))
+        places = places_of(starts - block.start, lengths)
         # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
         values = values + 0.0
         # Column by column: numpy is slow to assign by several indices at once.
@@ -364,17 +360,12 @@ class MapBlocks:
         columns = (*spans.T, knots[1:], knots, values, slopes)
         return _Items(*map(memoryview, columns))  # type: ignore[arg-type]
 
-    def map_at(self, row: int) -> tuple[Floats, Floats]:
-        """Knots and values of one row's map."""
-        start = int(self._firsts[row]) * GROUP + 1
-        span = slice(start, start + int(self._lengths[row]))
-        return self._segments[span, _KNOT], self._segments[span, _VALUE]
-
-    def columns(self) -> MapColumns:
-        """The maps as they came."""
-        knots, values, *_ = self._segments.T
-        taken = knots <= 1.0
-        return MapColumns(self._lengths, knots[taken], values[taken])
+    def columns(self, rows: Integers | slice = slice(None)) -> MapColumns:
+        """The maps of these rows, as they came."""
+        # The fourth of half a line of the cache holds nothing.
+        lengths, (knots, values, _, _) = self._lengths[rows], self._segments.T
+        places = places_of(1 + GROUP * self._firsts[rows], lengths)
+        return MapColumns(lengths, knots[places], values[places])
 
 
 def _singles_not_below(knots: Floats) -> Singles:

@@ -17,7 +17,7 @@ from calibrators.maps.look_up import (
     in_pieces,
     pieces,
 )
-from calibrators.samples import Floats, Integers, Singles, check_unit_interval
+from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
 
 MOST_SETS: Final = 128
 """Sets of knots: the table of each takes 132 KiB, of which a part is read."""
@@ -70,12 +70,10 @@ class KnotSets:
         """The knots of each set."""
         return [*np.split(self.knots, self.starts[1:])]
 
-    def knots_of(self, maps: slice) -> Floats:
-        """The knots of a run of maps, end to end."""
+    def knots_of(self, maps: Integers | slice) -> Floats:
+        """The knots of these maps, end to end."""
         sets = self.of_maps[maps]
-        lengths = self.lengths[sets]
-        before = self.starts[sets] - (np.cumsum(lengths) - lengths)
-        return np.asarray(self.knots[np.repeat(before, lengths) + np.arange(lengths.sum())])
+        return np.asarray(self.knots[places_of(self.starts[sets], self.lengths[sets])])
 
     def to_bytes(self) -> bytes:
         """Little-endian: sets u4, knots of each set u4, the knots f8, the set of each map u1."""
@@ -271,17 +269,11 @@ class SharedKnots:
         columns = (self._sets.of_maps, self._starts, *self._segments[1:].T)
         return _Items(*map(memoryview, columns), knots)  # type: ignore[arg-type,call-arg]
 
-    def map_at(self, row: int) -> tuple[Floats, Floats]:
-        """Knots and values of one row's map."""
-        knots = self._each[self._sets.of_maps[row]]
-        first = 1 + int(self._starts[row])
-        return knots, self._segments[first : first + len(knots), 0]
-
-    def columns(self) -> MapColumns:
-        """The maps as they came."""
-        of_maps = self._sets.of_maps
-        knots = self._sets.knots_of(slice(0, len(of_maps)))
-        return MapColumns(self._sets.lengths[of_maps], knots, self._segments[1:, 0].copy())
+    def columns(self, rows: Integers | slice = slice(None)) -> MapColumns:
+        """The maps of these rows, as they came."""
+        lengths = self._sets.lengths[self._sets.of_maps[rows]]
+        places = places_of(1 + self._starts[rows], lengths)
+        return MapColumns(lengths, self._sets.knots_of(rows), self._segments[:, 0][places])
 
     def to_bytes(self) -> bytes:
         """`KnotSets.to_bytes`, and little-endian the values of all maps f8."""

@@ -39,7 +39,8 @@ def test_many_maps_are_filled_as_each_alone(longest):
     for row in rng.choice(MANY, 50).tolist():
         span = slice(starts[row], starts[row] + lengths[row])
         alone = CalibrationMap(knots[span], values[span])
-        assert CalibrationMap(*blocks.map_at(row)) == alone
+        own = blocks.columns(np.array([row]))
+        assert CalibrationMap(own.knots, own.values) == alone
         assert found[rows == row].tobytes() == alone(asked[rows == row]).tobytes()
     assert [
         column.tobytes()

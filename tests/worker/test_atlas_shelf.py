@@ -44,7 +44,7 @@ def test_what_was_dropped_is_not_known(versions, publish):
     assert AtlasCache(versions).before(3600.0, versions.history(), 3) is None
 
 
-@pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 3)])
+@pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 2)])
 def test_of_large_versions_fewer_are_held(versions, campaigns, held):
     straight = np.tile([0.0, 1.0], campaigns + 1)
     maps = MapColumns(np.full(campaigns + 1, 2), straight, straight)
@@ -55,4 +55,7 @@ def test_of_large_versions_fewer_are_held(versions, campaigns, held):
         shelf.put(str(version), CachedVersion(float(version), {"click": atlas}))
 
     # None of them is in the store, so that what is found was held.
-    assert sum(shelf.take(str(version)) is not None for version in (4, 3, 2, 1, 0)) == held
+    found = [version for version in range(5) if shelf.take(str(version)) is not None]
+    shelf.make_room()
+    still = [version for version in range(5) if shelf.take(str(version)) is not None]
+    assert (len(found), still) == (held, found[1:])

@@ -1,5 +1,7 @@
 """How far what serves a campaign may move in one refit, and lie from the target's map."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -145,3 +147,21 @@ def test_pieces_of_a_map_that_are_in_bounds_stay_as_they_are():
     below = served.knots[served.knots < 0.2]
     assert (now(below) == served(below)).all()
     assert set(below) <= set(now.knots)
+
+
+def test_maps_are_compared_without_a_copy_of_all():
+    """Of very many campaigns, each copy of their maps is a kilobyte a campaign."""
+    knots = np.concatenate(([0.0], expit(np.linspace(-9.0, 9.0, 62)), [1.0]))
+    maps = MapColumns(np.full(8001, 64), np.tile(knots, 8001), np.tile(knots, 8001))
+    names = [f"{number:04d}" for number in range(8000)]
+    served, same = (Atlas.of_columns(names, maps, True) for _ in range(2))
+
+    tracemalloc.start()
+    try:
+        decided = guard(same, same, served, [])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert decided.atlas is same
+    assert peak < maps.knots.nbytes + maps.values.nbytes
