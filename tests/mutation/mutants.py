@@ -284,8 +284,8 @@ _GUARD = (
     ),
     Mutant(
         "guard-keeps-the-map-of-a-neighbour",
-        "np.where(kept, len(candidate) + 1, 0)",
-        "np.where(kept, len(candidate), 0)",
+        "np.where(rows > 0, 1 + kept, 0)",
+        "np.where(rows > 0, 1, 0)",
         "**/guard/test_verdicts.py",
     ),
     Mutant(
