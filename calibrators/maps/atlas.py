@@ -290,16 +290,12 @@ class Atlas:
     @property
     def target_map(self) -> CalibrationMap | None:
         """The target's own map, if it has one."""
-        return self._map_at(0) if self._has_target_map else None
+        return self.columns(slice(0, 1)).only if self._has_target_map else None
 
     def map_of(self, campaign: str, group: str | None = None) -> CalibrationMap:
         """The map that serves the campaign, of the group where a field says it."""
-        named = self.rows_of_groups([] if group is None else [group])
-        return self._map_at(self._row(campaign) or int(named.sum()))
-
-    def _map_at(self, row: int) -> CalibrationMap:
-        found = self.columns(slice(row, row + 1))
-        return CalibrationMap(found.knots, found.values)
+        row = self._row(campaign) or (0 if group is None else int(self.rows_of_groups([group])[0]))
+        return self.columns(slice(row, row + 1)).only
 
     def with_effects(self, effects: FieldEffects | None) -> "Atlas":
         """The same maps with these effects of fields."""

@@ -295,6 +295,11 @@ class MapColumns:
         places = places_of(starts[order], lengths)
         return MapColumns(lengths, self.knots[places], self.values[places])
 
+    @property
+    def only(self) -> CalibrationMap:
+        """The map, where there is one."""
+        return CalibrationMap(self.knots, self.values)
+
     def run(self, first: int, behind: int) -> "MapColumns":
         """A view of the maps of first <= number < behind."""
         start = int(self.lengths[:first].sum())
