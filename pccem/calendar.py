@@ -16,7 +16,10 @@ _STEPS: Final = (1, 2, 3, 4, 6, 8, 12, 24)
 _MOST_AGES: Final = 256
 _ROUNDS: Final = 12
 _NO_EFFECT: Final = 1e6
-_LARGEST: Final = 1e3
+_LEAST, _LARGEST = 1e-6, 1e3
+# Share of the conversions that a round must move, or it is the last: where each click has one hour
+# to convert in, nothing but chance tells how many come by the others, and rounds would follow it.
+_SETTLED: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,15 +59,19 @@ class Calendar:
         counts = _Counts.of(delay, age, weights, as_of, window)
         days, hours = np.ones((2, 7)), np.ones((2, 24))
         shape: Floats = counts.table.sum(axis=0)
+        before = np.zeros_like(counts.table)
         for _ in range(_ROUNDS):
             for effects, keys in ((days, counts.days), (hours, counts.hours)):
                 expected = counts.expected(shape, _table(days, hours))
                 shape = shape * _over(counts.table.sum(axis=0), expected.sum(axis=0))
                 expected = counts.expected(shape, _table(days, hours))
                 effects[:] = _shrunk(counts, expected, keys, effects)
+            moved, before = np.abs(expected - before).sum(), expected
+            if moved <= _SETTLED * counts.table.sum():
+                break
         # What is counted in steps of several hours holds for each of them.
         hours = hours[:, np.arange(24) // counts.step * counts.step]
-        return cls(np.clip(_table(days, hours), 1.0 / _LARGEST, _LARGEST).round(4))
+        return cls(np.clip(_table(days, hours), _LEAST, _LARGEST).round(6))
 
     @classmethod
     def from_list(cls, data: Any) -> Self:
@@ -94,9 +101,9 @@ class Calendar:
         sums = np.concatenate((np.zeros((2, 1)), np.cumsum(self.factors, axis=1)), axis=1)
         late = (knots[:-1] >= DAY).astype(np.int64)
         totals = np.stack([_integral(row, ends) for row in sums])
-        means = np.diff(totals, axis=1) / np.diff(ends)
-        found: Floats = np.take_along_axis(means, late[None], axis=0)[0]
-        return found
+        # Two ages may differ by less than an hour of today can tell.
+        means = np.diff(totals, axis=1) / np.maximum(np.diff(ends), 1e-9)
+        return np.asarray(np.take_along_axis(means, late[None], axis=0)[0])
 
 
 def _integral(sums: Floats, hours: Floats) -> Floats:
@@ -135,14 +142,14 @@ class _Counts:
         each = next((s for s in _STEPS if window <= s * HOUR * _MOST_AGES), _STEPS[-1])
         step = each * HOUR
         clicked = np.floor((as_of - age) / step).astype(np.int64)
-        waited = np.floor((as_of - age + delay) / step).astype(np.int64) - clicked
+        # What comes at a full hour is known then: it is of the hour that ends.
+        ends = np.ceil((as_of - age + delay) / step).astype(np.int64)
+        waited = np.maximum(ends - 1 - clicked, 0)
         first, ages = int(clicked.min()), int(min(window // step + 2, 4 * _MOST_AGES))
         rows = max(int(as_of // step) - first, 1)
         inside = (clicked - first + waited < rows) & (waited < ages)
         cells = (clicked[inside] - first) * ages + waited[inside]
-        table = (
-            np.bincount(cells, weights[inside], rows * ages).reshape(rows, ages).astype(np.float64)
-        )
+        table = np.bincount(cells, weights[inside], rows * ages).astype(np.float64)
         waits = np.arange(ages)
         at = np.arange(rows)[:, None] + waits
         late = (waits * step >= DAY).astype(np.int64)
@@ -191,7 +198,9 @@ def _shrunk_row(by_week: Floats, due_by_week: Floats, effects: Floats) -> Floats
     strength = spare / excess if excess * _NO_EFFECT > spare else _NO_EFFECT
     if strength >= _NO_EFFECT:
         return np.ones_like(seen)
-    return np.asarray((seen + strength * level) / (due * level + strength * level))
+    found = (seen + strength * level) / (due * level + strength * level)
+    # Where all come in one hour the others have none, which no product of factors may reach.
+    return np.asarray(np.clip(found, _LEAST, _LARGEST))
 
 
 def _dispersion(seen: Floats, due: Floats) -> float:

@@ -18,7 +18,7 @@ from pccem.arrays import (
     check_rows,
 )
 from pccem.calendar import Calendar
-from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace, tilted_shares
+from pccem.pace import PACES, Cohorts, DelayCurve, changes_of_pace
 
 SCHEMA_VERSION: Final = 1
 _PIECE: Final = 65_536
@@ -151,15 +151,8 @@ class DelayDistribution:
         curves = [DelayCurve(self.knots, row, None).at_paces(PACES[likely]) for row in self.shares]
         shares: Floats = weights[likely] @ np.stack(curves)
         # Divided, so that the end is 1 to the last bit; sums may fall by one.
-        return self._with(shares / shares[:, -1:])
-
-    def of_moment(self, clicked_at: float) -> Self:
-        """The distribution of clicks of a moment, epoch seconds, as the calendar has it."""
-        return self._with(tilted_shares(self.shares, self.knots, self.calendar, clicked_at))
-
-    def _with(self, shares: Floats) -> Self:
-        risen: Floats = np.minimum(np.maximum.accumulate(shares, axis=1), 1.0)
-        return replace(self, shares=risen)
+        risen = np.maximum.accumulate(shares / shares[:, -1:], axis=1)
+        return replace(self, shares=np.minimum(risen, 1.0))
 
     def share(self, elapsed: ArrayLike, rows: ArrayLike, campaigns: Sequence[str]) -> Floats:
         """Share of conversions that have come by this age of their click, (n,) in [0, 1].
@@ -173,13 +166,17 @@ class DelayDistribution:
         ages = check_finite("elapsed", elapsed)
         places = check_rows("rows", rows, 0, len(campaigns))
         check_equal_lengths(elapsed=len(ages), rows=len(places))
-        level_of = np.array([self._row_of.get(name, 0) for name in campaigns], np.int64)
+        level_of = self.levels(campaigns)
         shares = np.empty(len(ages))
         # A piece at a time, so that what is written down on the way stays in the cache.
         for start in range(0, len(ages), _PIECE):
             piece = slice(start, start + _PIECE)
             shares[piece] = self._share_of_piece(ages[piece], level_of[places[piece]])
         return shares
+
+    def levels(self, campaigns: Sequence[str]) -> Integers:
+        """The row of `shares` that serves each campaign, (n_campaigns,)."""
+        return np.array([self._row_of.get(name, 0) for name in campaigns], np.int64)
 
     def _share_of_piece(self, ages: Floats, levels: Integers) -> Floats:
         last = len(self.knots) - 1

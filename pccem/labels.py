@@ -33,7 +33,7 @@ Mode = Literal["posterior", "paper"]
 _RATE_KNOWN: Final = 400.0
 # Conversions that a silence must miss to be their feed's, and per one due before: a calendar errs.
 _SILENCE: Final = 20.0
-_UNSURE: Final = 0.3
+_UNSURE: Final = 0.1
 
 
 def expected_conversions(
@@ -195,6 +195,7 @@ class _Labelled:
 
     `decided` are the conversions of the post-click window: they have p = 0 and no conversion of the
     others' kind, so they weigh nothing in any sum. `share` is None without a delay distribution.
+    `paused` are clicks as of a pause of the conversions that has ended.
     """
 
     p: Floats
@@ -206,6 +207,7 @@ class _Labelled:
     rows: Rows
     campaigns: Sequence[str]
     post_click: float
+    paused: bool = False
 
     @classmethod
     def of(
@@ -239,23 +241,34 @@ class _Labelled:
         return replace(clicks, share=share)
 
     def before_silence(self, delays: DelayDistribution) -> Self:
-        """As of the hour of their last conversion, if more were due since than chance misses."""
+        """As of the hour in which the longest pause of their conversions began, which may have
+        ended, if more were due in it than chance misses and have not come since."""
         known, clicked_at = self.attribution, self.clicked_at
         if self.share is None or clicked_at is None or not len(clicked_at):
             return self
-        last = np.fmax.reduce(clicked_at + known.delay, initial=clicked_at.min())
-        # Batches come at the full hour, where the calendar has them within the hour.
-        age = np.minimum(known.age, (np.floor(last / HOUR) + 1.0) * HOUR - clicked_at)
-        then = replace(self, attribution=replace(known, age=age))
-        share = then._share(delays, None)
-        later = np.maximum(share, 0.0)
-        seen, due = np.count_nonzero(self.converted), self.p @ later
-        missed = self.p @ self.share - due
+        at, now = clicked_at + known.delay, float((clicked_at + known.age).max())
+        came = np.sort(np.concatenate(([clicked_at.min(), now], at[known.converted])))
+        longest = int(np.diff(came).argmax())
+        last, behind = np.ceil(came[longest] / HOUR) * HOUR, came[longest + 1]
+        then, end = (self._as_of(moment, clicked_at) for moment in (last, behind))
+        share, by_end = (each._share(delays, None) for each in (then, end))
+        due, until = (float(np.maximum(each, 0.0) @ self.p) for each in (share, by_end))
+        rate = (1.0 + np.count_nonzero(then.converted)) / (1.0 + due)
+        missed, since = rate * (until - due), rate * (float(self.share @ self.p) - until)
+        come = np.count_nonzero(self.converted & (at >= behind)) - since
         # A rate that has fallen makes fewer due, and so does a calendar that is sharper than known.
-        if missed * (1.0 + seen) <= _SILENCE * (1.0 + due) or missed <= _UNSURE * due:
+        if missed <= max(_SILENCE, 2.0 * come, _UNSURE * (rate * due + since)):
             return self
-        # Nothing is known of a click whose post-click window was not over: Bayes' rule, backwards.
-        return replace(then, p=_still_to_come(self.p, np.minimum(share, 0.0)), share=later)
+        # Nothing is known of a click whose post-click window was in it: Bayes' rule, backwards.
+        p = _still_to_come(self.p, np.where(clicked_at < behind, np.minimum(share, 0.0), 0.0))
+        return replace(then, p=p, share=np.maximum(share, 0.0), paused=bool(behind < now))
+
+    def _as_of(self, moment: float, clicked_at: Floats) -> Self:
+        """What was known at an earlier moment, but for the shares."""
+        known = self.attribution
+        seen, age = clicked_at + known.delay <= moment, np.minimum(known.age, moment - clicked_at)
+        known = replace(known, age=age, delay=np.where(seen, known.delay, np.nan))
+        return replace(self, converted=self.converted & seen, attribution=known)
 
     def at_their_pace(self, delays: DelayDistribution) -> tuple[Floats, Floats] | None:
         """Probabilities at the rate, and shares at the pace, of the clicks' cohorts; None where
@@ -263,17 +276,13 @@ class _Labelled:
         if self.clicked_at is None or self.decided.all():
             return None
         known, post_click = self.attribution, self.post_click
-        live = Cohorts.of(
-            self.p,
-            self.clicked_at,
-            known.age,
-            known.delay,
-            window=known.window,
-            post_click=post_click,
-        )
+        times = (self.clicked_at, known.age, known.delay)
+        live = Cohorts.of(self.p, *times, window=known.window, post_click=post_click)
         parts = [live]
-        if delays.cohorts is not None and delays.cohorts.post_click == post_click:
-            parts.insert(0, delays.cohorts.before(int(live.numbers[0])))
+        # Of a training since the pause began they would lack what came late.
+        older = None if self.paused else delays.cohorts
+        if older is not None and older.post_click == post_click:
+            parts.insert(0, older.before(int(live.numbers[0])))
         pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(), len(live))
         places = live.places(self.clicked_at)
         share = np.maximum(self._share(delays, (pace, places)), 0.0)
@@ -298,24 +307,24 @@ class _Labelled:
         """The share of some of the clicks, each with the calendar of its hour."""
         age, rows = self.attribution.age[chosen], self.rows[chosen]
         if self.clicked_at is None or delays.calendar is None:
-            return _later_share(delays, age, rows, self.campaigns, self.post_click)
-        hours = np.floor(self.clicked_at[chosen] / HOUR)
-        share = np.empty(len(age))
+            each, n = np.arange(len(self.campaigns)), len(self.campaigns)
+            within = delays.share(np.full(n, self.post_click or -1.0), each, self.campaigns)[rows]
+            share = delays.share(age, rows, self.campaigns)
+        else:
+            share, within = self._by_calendar(delays, self.clicked_at[chosen], age, rows)
+        # Where everything comes within the window, nothing is left to come.
+        left = 1.0 - within
+        return np.divide(share - within, left, out=np.ones_like(share), where=left > 0.0)
+
+    def _by_calendar(
+        self, delays: DelayDistribution, clicked_at: Floats, age: Floats, rows: Rows
+    ) -> Floats:
+        """Shares of all conversions by each age and by the end of the post-click window, (2, n)."""
+        curve, levels = delays.curve(), delays.levels(self.campaigns)[rows]
+        hours, shares = np.floor(clicked_at / HOUR), np.empty((2, len(age)))
         for hour in np.unique(hours):
             at = np.flatnonzero(hours == hour)
-            moved = delays.of_moment((hour + 0.5) * HOUR)
-            share[at] = _later_share(moved, age[at], rows[at], self.campaigns, self.post_click)
-        return share
-
-
-def _later_share(
-    delays: DelayDistribution, age: Floats, rows: Rows, campaigns: Sequence[str], post_click: float
-) -> Floats:
-    share = delays.share(age, rows, campaigns)
-    if not post_click:
-        return share
-    each = np.arange(len(campaigns), dtype=np.int32)
-    within = delays.share(np.full(len(campaigns), post_click), each, campaigns)
-    before = within[rows]
-    # Where everything comes within the window, nothing is left to come.
-    return np.divide(share - before, 1.0 - before, out=np.ones_like(share), where=before < 1.0)
+            # One age for all: the moment of knowing, which may be that of a batch, is one.
+            ages = np.array((age[at].mean(), self.post_click))
+            shares[:, at] = curve.by(delays.shares, clicked_at[at].mean(), ages)[levels[at]].T
+        return shares

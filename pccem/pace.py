@@ -66,25 +66,21 @@ class DelayCurve:
         shares : (p, k) at the knots.
         clicked_at, ages : epoch seconds; (a,) seconds, by 0 none has come.
         """
-        left = np.clip(np.searchsorted(self.knots, ages, side="right") - 1, 0, len(self.knots) - 2)
-        start = self.knots[left]
-        along = np.clip((ages - start) / (self.knots[left + 1] - start), 0.0, 1.0)
-        tilted = tilted_shares(shares, self.knots, self.calendar, clicked_at)
-        found = tilted[:, left] + (tilted[:, left + 1] - tilted[:, left]) * along
-        return np.asarray(np.where(ages > 0.0, found, 0.0))
+        knots = self.knots
+        if self.calendar is not None:
+            # What the calendar has between two knots does not come evenly.
+            knots = np.union1d(knots, np.clip(ages, 0.0, knots[-1]))
+            shares = _between(self.knots, shares, knots)
+            steps = np.diff(shares, axis=1) * self.calendar.means(clicked_at, knots)
+            shares = scaled(np.column_stack((shares[:, :1], steps)).cumsum(axis=1))
+        return np.asarray(np.where(ages > 0.0, _between(knots, shares, ages), 0.0).clip(0.0, 1.0))
 
 
-def tilted_shares(
-    shares: Floats, knots: Floats, calendar: Calendar | None, clicked_at: float
-) -> Floats:
-    """The shares, (p, k), of clicks of one moment: the calendar moves some of each."""
-    if calendar is None:
-        return shares
-    steps = np.diff(shares, axis=1) * calendar.means(clicked_at, knots)
-    sums = shares[:, :1] + np.concatenate(
-        (np.zeros((len(shares), 1)), steps.cumsum(axis=1)), axis=1
-    )
-    return scaled(sums)
+def _between(knots: Floats, shares: Floats, ages: Floats) -> Floats:
+    """Shares, (p, k), at ages between the knots, (p, a)."""
+    left = np.clip(np.searchsorted(knots, ages, side="right") - 1, 0, len(knots) - 2)
+    along = np.clip((ages - knots[left]) / (knots[left + 1] - knots[left]), 0.0, 1.0)
+    return np.asarray(shares[:, left] + (shares[:, left + 1] - shares[:, left]) * along)
 
 
 def scaled(shares: Floats) -> Floats:
@@ -175,11 +171,6 @@ class Cohorts:
         places = np.clip(np.searchsorted(self.numbers, numbers), 0, max(len(self) - 1, 0))
         return places.astype(np.int32)
 
-    @property
-    def days(self) -> Floats:
-        """Days from each cohort to the next, (c - 1,)."""
-        return np.diff(self.numbers) * _width(self.window) / DAY
-
     def to_dict(self) -> dict[str, Any]:
         """Ready for JSON; `from_dict` gives the same back."""
         return {
@@ -253,7 +244,8 @@ class ConversionPace:
         """
         due, later = _due(cohorts, curve)
         evidence = _evidence(cohorts, due * cohorts.expected[:, None, None])
-        moves = [_moves(days) for days in cohorts.days.tolist()]
+        days = np.diff(cohorts.numbers) * _width(cohorts.window) / DAY
+        moves = [_moves(each) for each in days.tolist()]
         beliefs, _ = _smoothed(_first_belief(), evidence, moves, newest)
         return cls(*_means(beliefs, later[-newest:]))
 
@@ -366,17 +358,18 @@ def _due(cohorts: Cohorts, curve: DelayCurve) -> tuple[Floats, Floats]:
     usual, edges = curve.at_paces(np.ones(1)), _edges(cohorts.window, cohorts.post_click)
     shares = (1.0 - _STEADY) * curve.at_paces(PACES) + _STEADY * usual
     mixed = np.concatenate((shares, usual))
-    due, later = np.zeros((len(cohorts), len(PACES), _AGES)), np.zeros((len(cohorts), len(PACES)))
+    due, rest = np.zeros((len(cohorts), len(PACES), _AGES)), np.zeros((len(cohorts), len(mixed)))
     for place in range(len(cohorts)):
         for point, weight in zip(_POINTS, 0.5 * _WEIGHTS, strict=True):
             moved = point * cohorts.spread[place]
             clicked, age = cohorts.clicked_at[place] + moved, cohorts.age[place] - moved
             ages = np.append(np.clip(edges, 0.0, max(age, 0.0)), cohorts.post_click)
             by = curve.by(mixed, clicked, ages)
-            rest = np.maximum(1.0 - by[:, -1], 1e-6)
-            due[place] += weight * np.diff(by[:-1, :-1], axis=1) / rest[-1]
-            later[place] += weight * rest[:-1] / rest[-1]
-    return due, later
+            due[place] += weight * np.diff(by[:-1, :-1], axis=1)
+            rest[place] += weight * (1.0 - by[:, -1])
+    # Over those of all its clicks: a calendar may leave none to come to some of them.
+    rest = np.maximum(rest, 1e-6)
+    return due / rest[:, -1:, None], rest[:, :-1] / rest[:, -1:]
 
 
 def _first_belief() -> Floats:

@@ -84,13 +84,6 @@ class Trial:
     log_odds: Floats
     outcomes: Floats
 
-    @classmethod
-    def of(
-        cls, model: PostClickModel, clicks: Clicks, outcomes: Floats, num_threads: int
-    ) -> "Trial":
-        """The trial on these clicks; FeatureMismatch where the model cannot score them."""
-        return cls(model.log_odds(clicks.model_features(), num_threads), outcomes)
-
     @property
     def scores(self) -> Floats:
         """(k,) probabilities."""
@@ -224,10 +217,6 @@ class MatureDays:
             chosen.clicked_at >= end - DAY,
             len(np.unique(ages)),
         )
-
-    def newest(self) -> Clicks:
-        """The clicks of the newest day, which is held out."""
-        return self.clicks.select(self.held_out)
 
     def lack(self, rules: TrainingRules) -> str | None:
         """What there is too little of to train, in words; None if there is enough."""
@@ -368,7 +357,10 @@ def _rival(
 
 
 def _trial(model: PostClickModel, days: MatureDays, rules: TrainingRules) -> Trial:
-    return Trial.of(model, days.newest(), days.outcomes[days.held_out], rules.num_threads)
+    """The trial on the newest day; FeatureMismatch where the model cannot score its clicks."""
+    clicks = days.clicks.select(days.held_out)
+    log_odds = model.log_odds(clicks.model_features(), rules.num_threads)
+    return Trial(log_odds, days.outcomes[days.held_out])
 
 
 def _candidate_figures(

@@ -142,7 +142,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "pccem.model.dataset": {"matrix": TABLE},
     "pccem.labels.conversions_due": LABELS,
     "pccem.labels.label": LABELS,
-    "pccem.pace.tilted_shares": {"shares": TABLE, "calendar": None, "clicked_at": 0.0},
 }
 """Of a function that takes something else by that name, or a table of no rows."""
 

@@ -341,8 +341,8 @@ _PCCEM = (
     ),
     Mutant(
         "delays-of-the-campaign-before",
-        "level_of = np.array([self._row_of.get(name, 0)",
-        "level_of = np.array([self._row_of.get(name, 1) - 1",
+        "return np.array([self._row_of.get(name, 0)",
+        "return np.array([self._row_of.get(name, 1) - 1",
         "pccem/**/test_delays.py",
     ),
     Mutant(

@@ -5,6 +5,7 @@ import pytest
 
 from pccem.arrays import Floats
 from pccem.calendar import Calendar
+from pccem.delays import DelayDistribution
 
 DAY, WINDOW = 86_400.0, 7 * 86_400.0
 AS_OF = 20_000 * DAY
@@ -75,3 +76,29 @@ def test_every_hour_of_a_long_window_has_its_factor(days):
 def test_what_is_no_calendar_is_refused(data):
     with pytest.raises(ValueError, match="calendar: must be 2 rows of 168 factors"):
         Calendar.from_list(data)
+
+
+@pytest.mark.parametrize("weekday", [None, 3], ids=["every night", "on Sunday"])
+def test_batches_of_a_full_hour_have_come_by_then(weekday):
+    """All conversions are reported at 02:00, of each night or of Sunday."""
+    random, n = np.random.default_rng(3), 20_000
+    clicked = np.sort(AS_OF - 3 * WINDOW * random.random(n))
+    came = clicked if weekday is not None else clicked + random.exponential(DAY, n)
+    period, first = (DAY, 7200.0) if weekday is None else (WINDOW, weekday * DAY + 7200.0)
+    delay = np.ceil((came - first) / period) * period + first - clicked
+    age = AS_OF - clicked
+    seen = (delay <= age) & (delay < WINDOW)
+    delay, age = delay[seen], age[seen]
+
+    found = DelayDistribution.fit(
+        delay, age, np.zeros(len(age), int), ["a"], window=WINDOW, as_of=AS_OF
+    )
+
+    assert found is not None
+    batch = np.ceil((AS_OF - first) / period) * period + first
+    for waited in (5.0, 12.0):
+        clicked_at = batch - waited * 3600.0
+        ages = batch - clicked_at + np.array([-3600.0, 0.0])
+        before, then = found.curve().by(found.shares[:1], clicked_at, ages)[0]
+        assert before < 0.02
+        assert then > (0.97 if weekday is not None else 0.15)

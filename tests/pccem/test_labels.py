@@ -103,14 +103,16 @@ def test_totals_come_near_the_final_ones():
     assert posterior_drift < 0.1
 
 
-def test_a_feed_that_stands_still_is_no_fall_of_the_rate():
-    """For ten hours no conversion has come. That says nothing of the clicks since, and of those
-    before it no more than was known then."""
+@pytest.mark.parametrize("resumed", [0.0, 2.0])
+def test_a_feed_that_stands_still_is_no_fall_of_the_rate(resumed):
+    """For ten hours no conversion has come, or none but in the last two. That says nothing of the
+    clicks since, and of those before it no more than was known then."""
     stream = Stream.draw(6, 400_000)
     delays, stopped = delays_of(stream), AS_OF - 10 * HOUR
     recent = (stream.clicked > AS_OF - 25 * HOUR) & (stream.clicked <= AS_OF - HOUR)
     final = np.count_nonzero(~np.isnan(stream.delay[recent]))
-    came = np.where(stream.clicked + stream.delay < stopped, stream.delay, np.nan)
+    at = stream.clicked + stream.delay
+    came = np.where((at < stopped) | (at > AS_OF - resumed * HOUR), stream.delay, np.nan)
     known = dataclasses.replace(stream, delay=came).known(recent, AS_OF)
     p, rows, clicked = (each[recent] for each in (stream.scores, stream.rows, stream.clicked))
 
