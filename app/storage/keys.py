@@ -130,6 +130,7 @@ CLICK_COUNTERS = "sirocco:{%02d}:clicks"
 SHARD_FEATURES = "sirocco:{%02d}:features"
 
 # Of a shard's number.
+open_clicks, waiting, click_counters = OPEN_CLICKS.__mod__, WAITING.__mod__, CLICK_COUNTERS.__mod__
 logs = "sirocco:{{{:02d}}}:logs".format
 hours = "sirocco:{{{:02d}}}:hours".format
 damaged = "sirocco:{{{:02d}}}:damaged".format
@@ -208,12 +209,26 @@ def begun_hours(as_of: float) -> int:
     return ceil(as_of / SECONDS_PER_HOUR)
 
 
-class TargetHour(NamedTuple):
-    """One hour of one target within one shard: what a log and its bins are kept for."""
+class _Key:
+    """The key of this kind of a target's hour in its shard."""
 
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __get__(self, kept: "TargetHour", owner: object) -> str:
+        return _of_target_hour(kept.shard, self.kind, kept.name)
+
+
+class _TargetHour(NamedTuple):
     shard: int
     target: str
     hour: int
+
+
+class TargetHour(_TargetHour):
+    """One hour of one target within one shard: what a log and its bins are kept for."""
+
+    __slots__ = ()
 
     @classmethod
     def from_member(cls, shard: int, member: bytes) -> "TargetHour":
@@ -236,59 +251,21 @@ class TargetHour(NamedTuple):
         """What the checksums of its blocks and bins begin with: none fits into another's place."""
         return crc32(f"{self.shard}:{self.name}".encode())
 
-    @property
-    def log(self) -> str:
-        """Key of the blocks that are not folded yet."""
-        return _of_target_hour(self.shard, "log", self.name)
-
-    @property
-    def folding(self) -> str:
-        """Key of how far they are folded."""
-        return _of_target_hour(self.shard, "folding", self.name)
-
-    @property
-    def ids(self) -> str:
-        """Key of the hashes of the ids of events that were stored."""
-        return _of_target_hour(self.shard, "ids", self.name)
-
-    @property
-    def moved_ids(self) -> str:
-        """Key of those that the worker packs."""
-        return _of_target_hour(self.shard, "ids_moved", self.name)
+    # Keys, of:
+    log = _Key("log")  # the blocks that are not folded yet
+    folding = _Key("folding")  # how far they are folded
+    ids = _Key("ids")  # the hashes of the ids of events that were stored
+    moved_ids = _Key("ids_moved")  # those that the worker packs
+    packed_ids = _Key("ids_packed")  # those that are packed
+    seen = _Key("seen")  # the ids that were stored before there were hashes
+    bins = _Key("bins")  # the folded bins
+    calibrated = _Key("judged")  # the bins of calibrated probabilities
+    conversions = _Key("conversions")  # the blocks of conversions that nobody took yet
+    converted = _Key("converted")  # the conversions that were stored
 
     def staged_ids(self, packer: str) -> str:
-        """Key of what it makes of them."""
+        """Key of what the worker makes of the ids that it packs."""
         return _of_target_hour(self.shard, f"ids_staged:{packer}", self.name)
-
-    @property
-    def packed_ids(self) -> str:
-        """Key of those that are packed."""
-        return _of_target_hour(self.shard, "ids_packed", self.name)
-
-    @property
-    def seen(self) -> str:
-        """Key of the ids that were stored before there were hashes."""
-        return _of_target_hour(self.shard, "seen", self.name)
-
-    @property
-    def bins(self) -> str:
-        """Key of the folded bins."""
-        return _of_target_hour(self.shard, "bins", self.name)
-
-    @property
-    def calibrated(self) -> str:
-        """Key of the bins of calibrated probabilities."""
-        return _of_target_hour(self.shard, "judged", self.name)
-
-    @property
-    def conversions(self) -> str:
-        """Key of the blocks of conversions that nobody took yet."""
-        return _of_target_hour(self.shard, "conversions", self.name)
-
-    @property
-    def converted(self) -> str:
-        """Key of the conversions that were stored."""
-        return _of_target_hour(self.shard, "converted", self.name)
 
 
 def logs_named(shard: int, members: Iterable[bytes]) -> Iterator[TargetHour]:
@@ -307,21 +284,6 @@ def evidence(target: str, shard: int | None) -> str:
 def click(shard: int, click_id: str) -> str:
     """Key of one open click; with an empty id, the prefix of all of the shard."""
     return CLICK % shard + click_id
-
-
-def click_counters(shard: int) -> str:
-    """Key of the counters of a shard's clicks."""
-    return CLICK_COUNTERS % shard
-
-
-def open_clicks(shard: int) -> str:
-    """Key of the sorted set of open clicks."""
-    return OPEN_CLICKS % shard
-
-
-def waiting(shard: int) -> str:
-    """Key of the sorted set of clicks that behaviours wait for."""
-    return WAITING % shard
 
 
 _HEAD = re.compile(r"2:([0-9a-f]{8}):")
