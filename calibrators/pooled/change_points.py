@@ -37,6 +37,9 @@ _WIDE_SIZE = 4.0
 _BIRTH = 0.5
 """What a run knows before its first hour, in positives (Jeffreys)."""
 
+_NEW = 2.0
+"""Positives with which a ratio that has jumped is drawn to 1: those of `state_space.JUMP`."""
+
 
 class RunLengths(NamedTuple):
     """The runs of c campaigns after h hours.
@@ -296,13 +299,36 @@ def _relative(expected: Floats, observed: Floats) -> tuple[Floats, Floats]:
     return expected * ratios[:, None], y
 
 
+def _present_runs(expected: Floats, observed: Floats) -> RunLengths:
+    drift = drift_rates(expected, observed)
+    return run_lengths(expected, observed, drift, 1 / _BETWEEN_JUMPS, 1 / _BETWEEN_ODD)
+
+
+def jump_levels(expected: Floats, observed: Floats) -> Floats:
+    """The log ratios that jumps make in each hour, (n, h), of rows that jump and drift as campaigns
+    do: that of the hours since the present run began, and that of those before it. What has not
+    jumped has none: its level is for others to find."""
+    found = np.zeros(expected.shape)
+    usual, seen = _relative(expected, observed)
+    rows = np.flatnonzero(likelihood_ratio_prefilter(usual, seen))
+    if not len(rows):
+        return found
+    runs = _present_runs(usual[rows], seen[rows])
+    inside = runs.begins[:, :, None] <= np.arange(expected.shape[1])
+    parts = np.stack((inside, ~inside)) * (1 - runs.odd)
+    y, e = (np.einsum("pckh,ch->pck", parts, each[rows]) for each in (seen, expected))
+    since, before = np.log((y + _NEW) / (e + _NEW))[..., None]
+    chances = runs.chances * (runs.begins > 0)
+    found[rows] = np.einsum("ck,ckh->ch", chances, np.where(inside, since, before))
+    return found
+
+
 def _of_block(
     expected: Floats, observed: Floats, bursts: NDArray[np.bool_]
 ) -> tuple[Floats, Floats]:
     """The probabilities that an hour is in the present run, and that it is odd too, (c, h) each."""
     outliers = outlier_hours(expected, observed) | bursts
     e, y = _relative(np.where(outliers, 0.0, expected), np.where(outliers, 0.0, observed))
-    drift = drift_rates(e, y)
-    found = run_lengths(e, y, drift, 1 / _BETWEEN_JUMPS, 1 / _BETWEEN_ODD)
+    found = _present_runs(e, y)
     covered = np.clip(found.covered(), np.finfo(float).tiny, 1.0)
     return covered, np.where(outliers, covered, found.odd_hours())

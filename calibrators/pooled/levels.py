@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.change_points import HourWeights, hour_weights
+from calibrators.pooled.change_points import HourWeights, hour_weights, jump_levels
 from calibrators.pooled.outliers import (
     CampaignHours,
     PlatformHours,
@@ -255,6 +255,8 @@ class LevelPath(NamedTuple):
         """Of the half-life and pseudo-count that would have predicted these rows best, once their
         daily cycles, of so many waves, are taken out of them."""
         cycles = np.exp(_cycles(amounts, ages, waves))
+        jumps = jump_levels(amounts.expected * cycles[:, :-1], amounts.observed)
+        cycles *= np.exp(np.pad(jumps.clip(-_BOUND, _BOUND), ((0, 0), (0, 1)), mode="edge"))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
         gains = [level.gains(ages, half_life) for half_life in _HALF_LIVES]
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))

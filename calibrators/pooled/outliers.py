@@ -268,6 +268,12 @@ LONGEST_BURST = 4
 _RATIOS = (2.0, 4.0, 8.0)
 """How many times as much as before may be seen in a burst."""
 
+_MOST_LEFT = 2 / 3
+"""Of the rate, where bots see impressions and click none: half as many more are none of them."""
+
+_TINY = 1e-9
+"""Positives, fewer than any there are."""
+
 _BURST_EVIDENCE, _MOST_OF_ONE = 6.0, 3.0
 """Nats of all campaigns, and of one: two that jump by themselves are no burst."""
 
@@ -277,26 +283,36 @@ fewer jump by themselves, and more are a market."""
 
 
 class BurstScan(NamedTuple):
-    """Of a block, the positives that are usual and that are observed, and the ratio of the hours
-    just before each hour, 1 at least, (c, h) each: a cycle's morning is not raised against it."""
+    """Of a block, the positives that are usual and that are observed; and of the hours just before
+    each hour the ratio, 1 at least, since a cycle's morning is not raised against it, and the usual
+    positives of impressions as many as in them, infinite where there were none, (c, h) each."""
 
     usual: Floats
     observed: Floats
     before: Floats
+    quiet: Floats
 
     @classmethod
-    def of(cls, usual: Floats, observed: Floats) -> "BurstScan":
-        """From the positives that are usual where all campaigns are as high, and those observed."""
-        padded = (np.pad(t, ((0, 0), (LONGEST_BURST, 0)))[:, :-1] for t in (observed, usual))
-        seen, had = (span_sums(table, LONGEST_BURST) + LONGEST_BURST for table in padded)
-        return cls(usual, observed, np.maximum(seen / had, 1.0))
+    def of(cls, usual: Floats, observed: Floats, traffic: Floats) -> "BurstScan":
+        """From the positives that are usual where all campaigns are as high, those observed, and
+        the usual ones of all campaigns, (h,), in which a campaign keeps its share."""
+        tables, width = (observed, usual, traffic[None]), ((0, 0), (LONGEST_BURST, 0))
+        padded = (np.pad(table, width)[:, :-1] for table in tables)
+        seen, had, all_had = (span_sums(table, LONGEST_BURST) for table in padded)
+        before = np.maximum((seen + LONGEST_BURST) / (had + LONGEST_BURST), 1.0)
+        shares = np.divide(had, all_had, np.full(had.shape, np.inf), where=had > 0)
+        return cls(usual, observed, before, shares * np.maximum(traffic, _TINY))
 
     def evidence(self, span: int) -> Floats:
         """Log likelihood ratios of bursts that begin in each hour, from so many hours, in nats,
-        (c, h): the likeliest of `_RATIOS` against 1; minus infinity where hours are missing."""
+        (c, h): the likeliest of `_RATIOS` against 1, or that of impressions beyond those before
+        without a positive; minus infinity where hours are missing."""
         seen, usual = span_sums(self.observed, span), span_sums(self.usual, span)
-        usual *= self.before[:, : usual.shape[1]]
-        nats = np.max([seen * np.log(ratio) - (ratio - 1) * usual for ratio in _RATIOS], axis=0)
+        before, quiet = (table[:, : usual.shape[1]] for table in (self.before, self.quiet))
+        left = span * quiet / (usual + _TINY)
+        ratios = (*_RATIOS, np.where(left < _MOST_LEFT, left, 1.0))
+        usual *= before
+        nats = np.max([seen * np.log(ratio) - (ratio - 1) * usual for ratio in ratios], axis=0)
         return np.pad(nats, ((0, 0), (0, span - 1)), constant_values=-np.inf)
 
     def sums(self) -> Floats:
@@ -344,9 +360,9 @@ def _length(scans: Sequence[BurstScan], burst: Burst, span: int, peers: Peers) -
         )
         for scan, rows in zip(scans, burst.rows, strict=True)
     )
-    ratio = seen[:span].sum() / max(usual[:span].sum(), np.finfo(np.float64).tiny)
-    low = (seen + ratio) / (usual + 1) < np.sqrt(ratio)
-    return int(np.argmax(np.append(low, True)))
+    ratio = (seen[:span].sum() + _TINY) / (usual[:span].sum() + _TINY)
+    back = np.log((seen + ratio) / (usual + 1)) / np.log(ratio) < 0.5
+    return int(np.argmax(np.append(back, True)))
 
 
 _LOOKS = 3
@@ -374,10 +390,11 @@ def _of_all(block: CampaignHours, usual: Floats) -> Floats:
 
 
 def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[NDArray[np.bool_]]:
-    """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised
-    from the same hour on and most are not. A market raises all, and what concerns one campaign
-    comes at a time of its own. What lasts for more than `LONGEST_BURST` hours is believed; so is
-    what has not come back yet, where of what was raised before two more have stayed than have."""
+    """Of each block, the hours, (c, h), in which bots are at work: several campaigns are raised, or
+    have more impressions and no more positives, from the same hour on, and most are not. A market
+    raises all, and what concerns one campaign comes at a time of its own. What lasts for more than
+    `LONGEST_BURST` hours is believed; so is what has not come back yet, where of what was raised
+    before two more have stayed than have."""
     found = [np.zeros(block.expected.shape, bool) for block in blocks]
     hours = blocks[0].expected.shape[1]
     if not hours:
@@ -385,7 +402,9 @@ def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[N
     usual = [block.expected * _usual(block.expected, block.observed)[:, None] for block in blocks]
     everyone = _everyone(blocks, usual, peers)
     tested = (everyone <= RAISED) * peers.sum((block.expected > 1).sum(axis=0) for block in blocks)
-    scans = [BurstScan.of(u * everyone, b.observed) for u, b in zip(usual, blocks, strict=True)]
+    usual = [each * everyone for each in usual]
+    traffic = peers.sum(each.sum(axis=0) for each in usual)
+    scans = [BurstScan.of(u, b.observed, traffic) for u, b in zip(usual, blocks, strict=True)]
     bursts = list(_bursts(scans, tested, peers))
     short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
     back = [burst for burst in short if burst.behind < hours]

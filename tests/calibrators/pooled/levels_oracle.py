@@ -2,6 +2,10 @@
 
 from math import cos, exp, expm1, inf, log, pi, sin
 
+import numpy as np
+
+from calibrators.pooled.change_points import drift_rates, likelihood_ratio_prefilter, run_lengths
+
 STRENGTHS = [inf] + [2.0**power for power in range(14, -2, -1)]
 HALF_LIVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 BOUND = log(3.0)
@@ -180,6 +184,23 @@ def cycle_of(y: list[float], e: list[float], ages: list[float]) -> list[float]:
     return [exp(dot(shares, pair) / sum(shares)) for pair in zip(*sums, strict=True)]
 
 
+def jumped(y: list[float], e: list[float]) -> list[float]:
+    """The ratios that a jump of the target makes in each hour, run by run."""
+    ratio = (sum(y) + 1) / (sum(e) + 1)
+    usual, seen = np.array([e]) * ratio, np.array([y])
+    if not likelihood_ratio_prefilter(usual, seen)[0]:
+        return [1.0] * len(y)
+    runs = run_lengths(usual, seen, drift_rates(usual, seen), 1 / 720, 1 / 720)
+    logs = [0.0] * len(y)
+    for begin, chance, odd in zip(runs.begins[0], runs.chances[0], runs.odd[0], strict=True):
+        for part in (range(begin), range(begin, len(y))) if begin else ():
+            had = sum((1 - odd[hour]) * e[hour] for hour in part)
+            found = log((sum((1 - odd[hour]) * y[hour] for hour in part) + 2) / (had + 2))
+            for hour in part:
+                logs[hour] += chance * found
+    return [bounded(exp(each)) for each in logs]
+
+
 def levels(
     expected: Table,
     observed: Table,
@@ -193,6 +214,9 @@ def levels(
     counted = [times(capped(observed, expected), weights), times(expected, weights)]
     y, e = [[sum(column) for column in zip(*rows, strict=True)] for rows in counted]
     *cycle, served = cycle_of(y, e, ages)
+    jumps = jumped(y, [a * ratio for a, ratio in zip(e, cycle, strict=True)])
+    served *= jumps[-1]
+    cycle = [a * b for a, b in zip(cycle, jumps, strict=True)]
     e = [a * ratio for a, ratio in zip(e, cycle, strict=True)]
     stages = [(half_life, strength) for half_life in HALF_LIVES for strength in STRENGTHS]
     half_life, strength = max(stages, key=lambda stage: gain(y, e, ages, stage))

@@ -113,6 +113,18 @@ def test_falls_are_no_bursts():
     assert not burst_hours([block(raised(slice(0, 6), NEWEST, 0.2))])[0].any()
 
 
+@pytest.mark.parametrize(("clicked", "bots"), [(1.0, True), (3.0, False)], ids=["none", "as ever"])
+def test_impressions_without_clicks_in_some_campaigns_weigh_nothing(clicked, bots):
+    """Three times as many in ten of sixty, which have four clicks an hour; a market clicks them."""
+    more = raised(slice(0, 10), NEWEST, 3.0)
+    for seed in range(5):
+        positives = np.where(more > 1, 4.0 * clicked, 4.0)
+        observed = np.random.default_rng(seed).poisson(positives).astype(np.float64)
+        found = burst_hours([CampaignHours.of(4.0 * more, observed)])[0]
+        assert (found[more > 1].mean() > 0.8) == bots
+        assert found[more == 1].mean() < 0.002
+
+
 def test_levels_after_a_burst_are_those_before():
     """Of the campaigns that it raised, in the first clean hour."""
     burst = levels_of_blocks([block(raised(slice(0, 6), NEWEST))], AGES, 0)

@@ -92,6 +92,20 @@ def test_the_target_is_followed_within_hours():
     assert found.shifts == pytest.approx(log(1.5), abs=0.05)
 
 
+@pytest.mark.parametrize("factor", [0.4, 1.6])
+def test_a_jump_of_all_campaigns_is_followed_after_two_hours(factor):
+    """Of forty with four clicks an hour each, which have been where they are for two days."""
+    ages = ages_of(48)
+    served = []
+    for seed in range(5):
+        expected = np.full((40, 48), 4.0)
+        moved = np.where(ages < 2, factor, 1.0)
+        observed = np.random.default_rng(seed).poisson(expected * moved).astype(np.float64)
+        served.append(fit_levels(expected, observed, ages).target_shift)
+
+    assert np.mean(served) == pytest.approx(np.log(factor), abs=0.12)
+
+
 def test_a_campaign_leaves_the_target_as_far_as_its_traffic_allows():
     rng = np.random.default_rng(4)
     expected = np.repeat([[200.0], [0.05]], 30, axis=1)
