@@ -305,17 +305,18 @@ def _present_runs(expected: Floats, observed: Floats) -> RunLengths:
 
 
 def jump_levels(expected: Floats, observed: Floats) -> Floats:
-    """The log ratios that jumps make in each hour, (n, h), of rows that jump and drift as campaigns
-    do: that of the hours since the present run began, and that of those before it. What has not
-    jumped has none: its level is for others to find."""
-    found = np.zeros(expected.shape)
+    """The log ratios that jumps make in each hour and now, (n, h + 1), of rows that jump and drift
+    as campaigns do: that of the hours since the present run began, and that of those before it.
+    What has not jumped has none: its level is for others to find."""
+    hours = expected.shape[1] + 1
+    found = np.zeros((len(expected), hours))
     usual, seen = _relative(expected, observed)
     rows = np.flatnonzero(likelihood_ratio_prefilter(usual, seen))
     if not len(rows):
         return found
     runs = _present_runs(usual[rows], seen[rows])
-    inside = runs.begins[:, :, None] <= np.arange(expected.shape[1])
-    parts = np.stack((inside, ~inside)) * (1 - runs.odd)
+    inside = runs.begins[:, :, None] <= np.arange(hours)
+    parts = np.stack((inside, ~inside))[..., :-1] * (1 - runs.odd)
     y, e = (np.einsum("pckh,ch->pck", parts, each[rows]) for each in (seen, expected))
     since, before = np.log((y + _NEW) / (e + _NEW))[..., None]
     chances = runs.chances * (runs.begins > 0)

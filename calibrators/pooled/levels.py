@@ -256,7 +256,7 @@ class LevelPath(NamedTuple):
         daily cycles, of so many waves, are taken out of them."""
         cycles = np.exp(_cycles(amounts, ages, waves))
         jumps = jump_levels(amounts.expected * cycles[:, :-1], amounts.observed)
-        cycles *= np.exp(np.pad(jumps.clip(-_BOUND, _BOUND), ((0, 0), (0, 1)), mode="edge"))
+        cycles *= np.exp(jumps.clip(-_BOUND, _BOUND))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
         gains = [level.gains(ages, half_life) for half_life in _HALF_LIVES]
         row, column = divmod(int(np.argmax(gains)), len(PSEUDO_COUNTS))
