@@ -308,19 +308,18 @@ def jump_levels(expected: Floats, observed: Floats) -> Floats:
     """The log ratios that jumps make in each hour and now, (n, h + 1), of rows that jump and drift
     as campaigns do: that of the hours since the present run began, and that of those before it.
     What has not jumped has none: its level is for others to find."""
-    hours = expected.shape[1] + 1
-    found = np.zeros((len(expected), hours))
+    found = np.zeros((len(expected), expected.shape[1] + 1))
     usual, seen = _relative(expected, observed)
     rows = np.flatnonzero(likelihood_ratio_prefilter(usual, seen))
-    if not len(rows):
-        return found
-    runs = _present_runs(usual[rows], seen[rows])
-    inside = runs.begins[:, :, None] <= np.arange(hours)
-    parts = np.stack((inside, ~inside))[..., :-1] * (1 - runs.odd)
-    y, e = (np.einsum("pckh,ch->pck", parts, each[rows]) for each in (seen, expected))
-    since, before = np.log((y + _NEW) / (e + _NEW))[..., None]
-    chances = runs.chances * (runs.begins > 0)
-    found[rows] = np.einsum("ck,ckh->ch", chances, np.where(inside, since, before))
+    for first in range(0, len(rows), _BLOCK):
+        some = rows[first : first + _BLOCK]
+        runs = _present_runs(usual[some], seen[some])
+        inside = runs.begins[:, :, None] <= np.arange(found.shape[1])
+        parts = np.stack((inside, ~inside))[..., :-1] * (1 - runs.odd)
+        y, e = (np.einsum("pckh,ch->pck", parts, each[some]) for each in (seen, expected))
+        since, before = np.log((y + _NEW) / (e + _NEW))[..., None]
+        chances = runs.chances * (runs.begins > 0)
+        found[some] = np.einsum("ck,ckh->ch", chances, np.where(inside, since, before))
     return found
 
 

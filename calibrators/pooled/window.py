@@ -201,7 +201,8 @@ class Window:
         found = samples > 0
         if np.count_nonzero(found) < held:
             return None
-        return np.round(log_odds(scores[found] / samples[found]), 6)
+        # One score is of two cells where it lies at the end of one.
+        return np.unique(np.round(log_odds(scores[found] / samples[found]), 6))
 
     def mass(self, knots: Knots) -> Floats:
         """How many positives scores predict near each knot, (k,)."""
