@@ -67,7 +67,7 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
         (f"{HEAD}{ROW}1767225600,a,0.5,1,1e300\n", "log.csv, row 2: bid = 1e+300; a bid is a"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,a,0.2_5,1,2\n", "row 2: score = '0.2_5'; a score must be"),
-        (f"{HEAD}{ROW}1767225600,a,٠.٢٥,1,2\n", "row 2: score = '٠.٢٥'; a score must be"),
+        (f"{HEAD}{ROW}1767225600,a,0.\u0662,1,2\n", "row 2: score = '0.\u0662'; a score must be"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,true\n", "log.csv, row 2: bid = 'true'; a bid is a"),
         (f"{HEAD}{ROW}1767225600,,0.5,1,2\n", "log.csv, row 2: campaign = ''; a campaign must"),
         (f"{HEAD}{ROW}1767225600000,a,0.5,1,2\n", "look like milliseconds: give --time-unit ms"),

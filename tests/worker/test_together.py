@@ -196,7 +196,9 @@ def by_field(hour: int) -> FieldTables:
     clicks = np.random.default_rng(hour).binomial(4, scores * (1 + 0.5 * devices)) * 1.0
     campaigns = FieldColumn(hour_table(hour).campaigns, rows)
     columns = {"device": FieldColumn(("tv", "web"), devices)}
-    return FieldTables.from_events(campaigns, columns, (), (scores, np.full(len(rows), 4.0), clicks))
+    return FieldTables.from_events(
+        campaigns, columns, (), (scores, np.full(len(rows), 4.0), clicks)
+    )
 
 
 @pytest.mark.slow
