@@ -119,22 +119,14 @@ class LakeRun:
 
         hours = ("history_hours", "calibrator", "target_calibrators")
         deciding = map(variable_of, ("delayed_targets", "attribution_hours", *hours, *DECIDING))
-        pods, arguments = self._pods, _arguments_of_pods()
+        arguments, pods = _arguments_of_pods(), PodOptions(**asdict(self._pods))
         if any(_PASSWORD(each) for each in arguments):
             raise CommandError(
                 "a Job must not hold a password: leave it out of the URL; --secret names a Secret"
                 " with the credentials of the store"
             )
-        print_json(
-            indexed_job(
-                arguments,
-                PodOptions(
-                    pods.name, pods.image, pods.secret, pods.cpu, pods.memory, pods.pods,
-                    pods.parallelism,
-                ),
-                {name: os.environ[name] for name in deciding if name in os.environ},
-            )
-        )  # fmt: skip
+        variables = {name: os.environ[name] for name in deciding if name in os.environ}
+        print_json(indexed_job(arguments, pods, variables))
         note("Save it, `kubectl apply -f` it, and at its end run the command without --executor.")
         return True
 
