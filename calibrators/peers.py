@@ -54,7 +54,7 @@ class Peers(ABC):
         found = list(self.gather([columns], to_first)) or [columns]
         return tuple(map(np.concatenate, zip(*found, strict=True)))
 
-    def told(self, *columns: Array) -> Part:
+    def from_first(self, *columns: Array) -> Part:
         """What the first tells all: its columns."""
         return next(iter(self.gather([columns] if self.is_first else [])))
 

@@ -125,6 +125,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.serving.missing_variance": {"blocks": [np.empty((3, 0))]},
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
     "calibrators.pooled.change_points.drift_rates": BY_HOUR,
+    "calibrators.pooled.change_points.jump_levels": BY_HOUR,
     "calibrators.pooled.hierarchy.own_levels": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.hierarchy.trust_in": {"values": TABLE, "offsets": NONE},
     "calibrators.pooled.change_points.run_lengths": BY_HOUR,

@@ -148,7 +148,7 @@ class _Fields(NamedTuple):
     def owners(self, field: str) -> dict[str, str]:
         """The value of a field by campaign."""
         owners = self.window.owners(field)
-        (told,) = self.peers.told(as_array([*owners.items()]))
+        (told,) = self.peers.from_first(as_array([*owners.items()]))
         return dict(listed_in(told))
 
     def fit(self, blocks: Sequence[CampaignHours], ages: Floats, hours: int) -> FittedEffects:
@@ -160,7 +160,7 @@ class _Fields(NamedTuple):
             weights = np.pad(counted * 1.0, (0, hours - len(counted)))
             ages = np.pad(ages, (0, hours - len(ages)), mode="edge")
             found = self.effects.fit(ages, weights)
-        names, means = self.peers.told(as_array([*found.campaigns]), found.means)
+        names, means = self.peers.from_first(as_array([*found.campaigns]), found.means)
         rows = {name: row for row, name in enumerate(listed_in(names))}
         return replace(found, campaigns=rows, means=means)
 

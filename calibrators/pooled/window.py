@@ -46,7 +46,7 @@ def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
     return view_of(table, start, stop)
 
 
-def quantile(weights: Floats, share: float) -> float:
+def _quantile(weights: Floats, share: float) -> float:
     """The log-odds of the grid's cell up to which this share of the weights, (GRID.size,), lies."""
     reached = np.cumsum(weights)
     return float(middles()[np.searchsorted(reached, share * reached[-1])])
@@ -147,7 +147,7 @@ class Window:
         samples = self.grid()[0]
         ends = _ends_of_gaps(samples)
         between = samples * ((middles() >= ends[0]) & (middles() <= ends[1]))
-        found = (quantile(between, share) for share in _MOST_LIE_BETWEEN)
+        found = (_quantile(between, share) for share in _MOST_LIE_BETWEEN)
         shared = Stretch.of(*found)._replace(low=ends[0], high=ends[1])
         since = max([history.newest + 1 - len(self.ages), *pushes[-1:]])
         return Stretches(shared, self._own_stretches(shared, history, since))
@@ -183,7 +183,7 @@ class Window:
         if few is not None:
             return Knots.at(few)
         samples = self.grid()[0]
-        low, high = quantile(samples, _LOW), quantile(samples * expit(middles()), _HIGH)
+        low, high = _quantile(samples, _LOW), _quantile(samples * expit(middles()), _HIGH)
         return Knots.between(low, max(low, high))
 
     def grid(self) -> Floats:
