@@ -4,10 +4,11 @@ method's tolerance.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
+from math import sqrt
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -71,6 +72,9 @@ _KNOWN = 50.0
 _GAP, _NEAR, _FINEST = 3.5, 0.7, -10.0
 """Log-odds, half of what knots reach at their closest, and a part of it; and from where on, up to
 half as far above 0, the grid has room for scores that come nearer."""
+
+_STEEP = 2.0
+"""How steep outcomes must be within narrow scores for these to be stretched."""
 
 _RARE = 1e-5
 """Share of the impressions that is too little to bridge a gap."""
@@ -155,23 +159,25 @@ class Window:
     def _own_stretches(
         self, shared: Stretch, history: History, since: int
     ) -> dict[str | None, Stretch]:
-        """Of campaigns whose scores are narrow even so: as the hours since the newest push have
-        them, cells being too wide to tell."""
+        """Of campaigns whose scores are narrow even so, as the hours since the newest push have
+        them, cells being too wide to tell; none where all of them together show no steep truth."""
         most = _OWN_NARROW / float(shared.factor)
         names = {name for block in self.blocks for name in _narrow(block, most + CELL_WIDTH)}
         if not self.peers.any(bool(names)):
             return {}
-        windows = list(history.windows(since, history.newest + 1))
-        chosen = [np.array([name in names for name in each.campaigns], bool) for each in windows]
-        table = BinsTable.merge(map(BinsTable.chosen, windows, chosen))
-        scores, _, weights, rows = table.samples()
-        ends = _ends(rows, len(table), log_odds(scores), weights)
+        parts = [
+            _NarrowScores.of(table, names, most)
+            for table in history.windows(since, history.newest + 1)
+        ]
+        pull, information = self.peers.sum(part.slope for part in parts).tolist()
+        if pull < _STEEP * information or pull - information < 3 * sqrt(information):
+            return {}
+        ends = np.hstack([np.empty((2, 0)), *(part.ends for part in parts)])
         (found,) = self.peers.joined(ends.T, to_first=True)
-        own = zip(self.peers.names(table.campaigns), found.tolist(), strict=True)
+        own = self.peers.names([name for part in parts for name in part.campaigns])
         return {
             name: Stretch.exactly(low, high)._replace(low=shared.low, high=shared.high)
-            for name, (low, high) in own
-            if 0.0 < high - low < most
+            for name, (low, high) in zip(own, found.tolist(), strict=True)
         }
 
     def knots(self) -> Knots:
@@ -225,12 +231,44 @@ def _narrow(block: Cells, most: float) -> Iterator[str]:
     return compress(block.campaigns, (high - low < most).tolist())
 
 
+class _NarrowScores(NamedTuple):
+    """Of campaigns of one block: the ends between which most scores lie, (2, c), and how much the
+    log-odds of outcomes rise by those of the scores between them, as if a campaign had one rate:
+    the slope's score and information, (2,)."""
+
+    campaigns: tuple[str, ...]
+    ends: Floats
+    slope: Floats
+
+    @classmethod
+    def of(cls, table: BinsTable, names: Collection[str], most: float) -> Self:
+        """Of those of these campaigns whose scores are narrow, and not one."""
+        table = table.chosen(np.array([name in names for name in table.campaigns], bool))
+        scores, outcomes, weights, rows = table.samples()
+        at = log_odds(scores)
+        low, high = ends = _ends(rows, len(table), at, weights)
+        narrow = (high > low) & (high - low < most)
+        inside = narrow[rows] & (at >= low[rows]) & (at <= high[rows])
+        at, weights, rows = at[inside], weights[inside], rows[inside]
+        positives = weights * outcomes[inside]
+        columns = weights, weights * at, positives
+        counts, moments, clicked = (sum_at(rows, each, len(table)) for each in columns)
+        counts = np.maximum(counts, 1.0)
+        offsets, rates = at - (moments / counts)[rows], clicked / counts
+        pull = (offsets * (positives - weights * rates[rows])).sum()
+        information = (offsets**2 * weights * (rates * (1 - rates))[rows]).sum()
+        kept = tuple(compress(table.campaigns, narrow.tolist()))
+        return cls(kept, ends[:, narrow], np.array([pull, information]))
+
+
 def _ends(rows: Integers, size: int, values: Floats, weights: Floats) -> Floats:
     """Between which values, ascending for each of so many campaigns, most of its weight lies,
     (2, c); NaN where too little is known."""
     reached, totals = np.cumsum(weights), sum_at(rows, weights, size)
     goals = np.cumsum(totals) - totals + np.outer(_MOST_LIE_BETWEEN, totals)
-    found = values[np.minimum(np.searchsorted(reached, goals), len(values) - 1)]
+    # Of no value the last is nan.
+    places = np.minimum(np.searchsorted(reached, goals), len(values) - 1)
+    found = np.append(values, np.nan)[places]
     return np.where(totals >= _KNOWN, found, np.nan)
 
 

@@ -201,6 +201,22 @@ def test_some_campaigns_may_have_narrow_scores_and_the_others_wide_ones():
         assert found == pytest.approx(np.tile(logit(truth(RANKS)), 12), abs=0.4)
 
 
+def test_narrow_scores_that_tell_outcomes_as_they_should_are_not_stretched():
+    """Maps go on to share their knots; outcomes that come without an impression say nothing."""
+    rng, rows = np.random.default_rng(2), np.repeat(np.arange(12), 400)
+    hours = {}
+    for hour in range(NEWEST - 23, NEWEST + 1):
+        scores = expit(np.linspace(-5.0, -2.8, 12)[rows] + 0.03 * rng.normal(size=len(rows)))
+        clicks = rng.binomial(1, scores).astype(np.float64)
+        shown = np.where(rows == 11, 0.0, 1.0)
+        hours[hour] = table(NAMES, rows, scores, shown, clicks)
+
+    fitted = Pooled().refit(history(hours))
+    assert isinstance(fitted.scale, ScoreScale)
+    assert fitted.scale.stretches.own == {}
+    assert stretch_of(fitted) == AS_IS
+
+
 def test_scores_cut_off_at_0_and_1_leave_the_others_their_resolution():
     """Knots were as far apart as 0 and 1 ask for in log-odds, eight times as far as without."""
     hours = {}
