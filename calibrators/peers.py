@@ -65,10 +65,6 @@ class Peers(ABC):
         parts = list(self.gather([(as_array(own),)], to_first=True))
         return [name for (part,) in parts for name in listed_in(part)] if parts else own
 
-    def most(self, number: float) -> float:
-        """The largest of the workers' numbers."""
-        return float(self.joined(np.array([number]))[0].max())
-
     def any(self, holds: bool) -> bool:
         """Whether it holds at one of them."""
         return bool(self.joined(np.array([holds]))[0].any())

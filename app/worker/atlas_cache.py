@@ -1,12 +1,9 @@
 """The last few published versions in memory, atlases unpacked, and which of them served when."""
 
-import ctypes
 import logging
 import math
-import sys
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -16,7 +13,6 @@ from app.storage.experiments import CHALLENGER_OF, Experiment
 from app.storage.versions import Versions
 from calibrators import Atlas
 from calibrators.arms import CHALLENGER
-from calibrators.maps.look_up import drop_spare_tables
 
 _log = logging.getLogger(__name__)
 # What serves, what served when the newest hour began and the hour before, and what comes next; of
@@ -164,13 +160,3 @@ class AtlasCache:
         steering = Steering.of(published.report, read)
         own = {name: atlas for name, atlas in read.items() if name not in steering.atlases}
         return CachedVersion(published.as_of, own, published.report.get("targets", {}), steering)
-
-
-def give_memory_back() -> None:
-    """What a fit or a training took for a moment. Freed blocks lie between others that live on,
-    so glibc would keep all of it, and more after each, as no two take the same."""
-    drop_spare_tables()
-    if sys.platform == "linux":
-        # Of glibc alone.
-        with suppress(AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)

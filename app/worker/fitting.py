@@ -4,20 +4,23 @@ Campaigns may have calibrators of their own, and a refit may be of some campaign
 is read from the store, block by block.
 """
 
+import ctypes
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
-from app.worker.atlas_cache import give_memory_back
 from app.worker.monitoring import RawWindow
 from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
 from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
 from calibrators.bins.table import History, HourTables, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
 from calibrators.maps.groups import GroupOf
+from calibrators.maps.look_up import drop_spare_tables
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
@@ -73,6 +76,16 @@ class Methods:
         """Begin anew: another worker may have refitted meanwhile."""
         self._memories.clear()
         self._scales.clear()
+
+
+def give_memory_back() -> None:
+    """What a fit or a training took for a moment. Freed blocks lie between others that live on,
+    so glibc would keep all of it, and more after each, as no two take the same."""
+    drop_spare_tables()
+    if sys.platform == "linux":
+        # Of glibc alone.
+        with suppress(AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
 
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:

@@ -33,8 +33,8 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
-from app.worker.atlas_cache import give_memory_back
 from app.worker.delayed_targets import DelayedTargets, claim_click_log
+from app.worker.fitting import give_memory_back
 from app.worker.progress import JobCancelled, Progress, Step
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
