@@ -247,9 +247,9 @@ class EventLog:
         self._storing.discard(storing)
         if self._turn is turn:
             self._turn = None
-        error = StorageUnavailable("the service ended meanwhile")
-        failed = error if storing.cancelled() else storing.exception()
-        if failed is None:
+        if storing.cancelled():
+            turn.fail(StorageUnavailable("the service ended meanwhile"))
+        elif (failed := storing.exception()) is None:
             turn.end(storing.result())
         elif len(turn.waiting) > 1 and is_damage(failed.__cause__):
             # Nothing is stored, and what is damaged may be of another request.
