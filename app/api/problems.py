@@ -99,13 +99,15 @@ def _broken_parameter(error: RequestValidationError) -> Problem:
 
 
 def query_of(query: bytes, known: Collection[str]) -> QueryParams:
-    """The parameters of a request; raises ValidationError on one that is not known, without its
-    value, which may be a secret."""
+    """The parameters of a request; raises ValidationError on one that is not known or stands twice,
+    without its value, which may be a secret."""
     given = QueryParams(query)
     for name in given:
         if name not in known:
             names = f"known are {', '.join(known)}" if known else "there are none here"
             raise ValidationError(name, f"unknown parameter; {names}")
+        if len(given.getlist(name)) > 1:
+            raise ValidationError(name, "must stand once")
     return given
 
 

@@ -128,13 +128,19 @@ def _change(
     content = {"target": target, "dry_run": dry_run, **request}
 
     def show(found: dict[str, Any]) -> None:
-        state = _named(found["experiment"]) if found["experiment"] else "no experiment"
+        state = _named(found["experiment"]) if found["experiment"] else _ENDED[what]
         done = f"{'would be: ' if dry_run else ''}{state}"
         print_line(f"{target}: {done if found['changed'] else f'nothing to {what}'}")
         if found["experiment"] is None and not found["changed"]:
             note(f"no experiment runs on {target}: `sirocco experiment start` begins one")
 
     service.show(lambda client: client.change_experiment(what, content), show)
+
+
+_ENDED = {
+    "stop": "no experiment, everybody gets the maps that serve",
+    "promote": "no experiment, everybody gets the maps that were on trial",
+}
 
 
 def _named(one: dict[str, Any]) -> str:

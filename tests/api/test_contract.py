@@ -88,6 +88,15 @@ def test_a_parameter_that_a_route_does_not_know_is_refused(refusing, method, pat
     assert "422" in DOCUMENT["paths"][path][method]["responses"]
 
 
+@pytest.mark.parametrize("query", ["explain=true&explain=false", "explain=true&explain=true"])
+def test_a_parameter_stands_once(refusing, query):
+    """Either could be meant."""
+    content = problem(refusing.http.post(f"/v1/calibrate?{query}"), 422, "broken-rule")
+
+    assert (content["field"], content["value"]) == ("explain", None)
+    assert content["rule"] == "must stand once"
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/", "/page/page.js"])
 def test_probes_scrapers_and_browsers_may_add_parameters(shared_service, path):
     assert shared_service.http.get(path, params={"x": "5"}).status_code == 200

@@ -155,6 +155,8 @@ def test_a_service_with_keys_and_a_port_for_admins(started, called, environment,
 
     none = called("keys", "list", "--url", admins, SIROCCO_API_KEY=BOOTSTRAP)
     assert "no keys: without SIROCCO_BOOTSTRAP_ADMIN_KEY everybody" in none.stderr
+    wrong = called("keys", "list", "--url", url, SIROCCO_API_KEY=BOOTSTRAP)
+    assert "404: no admin routes are here: give --url their own port" in wrong.stderr
     made = called(
         *("keys", "create", "--scope", "calibrate", "--url", admins), SIROCCO_API_KEY=BOOTSTRAP
     )

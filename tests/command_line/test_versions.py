@@ -90,7 +90,8 @@ def test_an_experiment_is_started_shown_promoted_and_stopped(called, service):
     assert line(*start) == ["click: nothing to start"]
     eventually(lambda: line("show")[:1] == [f"click: {running}"])
     assert line("show")[2] == "  challenger  log_loss -  pcoc -  gc_3 -  gc_3_floor -"
-    assert line("promote", "click") == ["click: no experiment"]
+    ended = "click: no experiment, everybody gets the maps that were on trial"
+    assert line("promote", "click") == [ended]
     eventually(lambda: line("show") == [])
     shown = called("experiment", "show", "--url", service.url)
     assert shown.stderr == "no experiment runs\n"

@@ -295,6 +295,8 @@ def _json(answer: httpx.Response) -> dict[str, Any]:
         sentence = body.get("detail") or body.get("title") or answer.reason_phrase
         if answer.status_code == httpx.codes.UNAUTHORIZED:
             sentence = f"it asks for a valid API key: set {_KEY_VARIABLE}"
+        elif sentence == "Not Found" and "/v1/admin/" in answer.url.path:
+            sentence = "no admin routes are here: give --url their own port (SIROCCO_ADMIN_PORT)"
         raise CommandError(f"{answer.url} answered {answer.status_code}: {sentence}", FAILED)
     return body
 
