@@ -228,6 +228,10 @@ def test_without_any_whole_version_it_is_not_ready(kept, settings, redis_client)
         assert ready.status_code == 503
         assert (ready.json()["status"], ready.json()["version"]) == ("not-ready", "none")
         assert ready.json()["reasons"] == ["version-damaged"]
+        # What SiroccoDown looks at: processes run, and serve no version.
+        serving_none = service.metric("sirocco_workers_serving", version="none")
+        damaged = service.metric("sirocco_degraded", reason="version-damaged")
+        assert (service.metric("sirocco_workers"), serving_none, damaged) == (1, 1, 1)
 
 
 def test_an_empty_version_of_a_store_that_began_anew_is_not_taken(kept, settings, redis_client):

@@ -83,6 +83,26 @@ def test_certificates_are_files_of_the_secret_that_api_and_worker_get():
         assert files["redis-ca.pem"] == "redis-ca.pem", name
 
 
+def test_credentials_of_an_object_store_are_a_file_that_the_worker_gets():
+    env = {"AWS_SHARED_CREDENTIALS_FILE": "/run/secrets/aws", "AWS_REGION": "eu-west-1"}
+    worker = {**OWN_SERVERS["worker"], "env": env, "files": ["aws"]}
+    made = pods(objects(**{**OWN_SERVERS, "worker": worker}))
+
+    given = {one["name"]: one.get("value") for one in made["worker"]["containers"][0]["env"]}
+    (secret,) = (each["secret"] for each in made["worker"]["volumes"] if "secret" in each)
+    assert given.items() >= env.items()
+    assert {"key": "aws", "path": "aws"} in secret["items"]
+    assert "/run/secrets/aws" not in str(made["api"])
+
+
+def test_the_memory_of_redis_follows_what_it_may_hold():
+    """A limit that stayed behind would have it killed, again and again while it loads its file."""
+    (redis,) = pods(objects(redis={"maxmemory": "8gb"}))["redis"]["containers"]
+
+    assert redis["resources"]["requests"] == {"cpu": "500m", "memory": "8Gi"}
+    assert redis["resources"]["limits"] == {"memory": "16Gi"}
+
+
 def test_policies_let_in_and_out_what_is_needed():
     plain, own = objects(), objects(**OWN_SERVERS)
     redis = one(plain, "NetworkPolicy", "sirocco-redis")["spec"]
@@ -119,6 +139,7 @@ def test_settings_and_scale_reach_the_pods():
         ({"image": {"tag": "latest"}}, "tag"),
         ({"worker": {"replicas": 2}}, "worker.replicas"),
         ({"replicas": 3}, "replicas"),
+        ({"worker": {"env": {"AWS_SECRET_ACCESS_KEY": "in the clear"}}}, "AWS_SECRET_ACCESS_KEY"),
     ],
 )
 def test_wrong_values_are_refused_by_name(values, field):
