@@ -149,7 +149,7 @@ def test_rejected_events_come_back_with_their_reasons(service):
     with buffer_of(service.url, on_rejected=told.extend) as events:
         put_outcomes(events, 2)
         events.outcome("shoes", "view", 0.5, 1)
-        events.outcome("hats", "click", 0.5, 1, occurred_at=1.0)
+        events.outcome("hats", "click", 0.5, 1, occurred_at=1e9)
         assert events.flush(20.0)
         counts = events.counts
 

@@ -16,7 +16,8 @@ from app.events.schema import Behaviour, Click, Conversion, Event, Impression, T
 
 probabilities = st.floats(0, 1)
 texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
-moments = st.floats(0, 4e9) | st.datetimes(timezones=st.just(UTC), min_value=datetime(1971, 1, 1))
+first, last = datetime(2000, 1, 1), datetime(2099, 12, 31)
+moments = st.floats(1e9, 4e9) | st.datetimes(first, last, timezones=st.just(UTC))
 amounts = st.floats(0, 1e300)
 prices = st.floats(0, 1e6)
 
@@ -91,9 +92,9 @@ def test_outcomes(campaign, target, score, outcome, at):
 
 def test_an_outcome_of_a_product_has_a_score_of_each_factor():
     kept, scores = Kept(), {"click": 0.5, "view": 0.25}
-    kept.outcome("a", "seen", scores, 1.0, occurred_at=3.0)
+    kept.outcome("a", "seen", scores, 1.0, occurred_at=1e9)
 
-    assert kept.only == TargetOutcome("a", "seen", 3.0, 1.0, scores=scores)
+    assert kept.only == TargetOutcome("a", "seen", 1e9, 1.0, scores=scores)
     with pytest.raises(BadInput, match=r"scores.view = 2: must be"):
         kept.outcome("a", "seen", {"view": 2}, 1.0)
 
@@ -102,7 +103,7 @@ def test_unit_arm_and_money_travel_with_what_counts():
     terms: Any = {"unit": "u", "arm": "raw", "bid": 2.0, "cost": 1.5, "value": 1e6}
     kept, scores = Kept(), {"click": 0.5}
     kept.impression("a", scores, **terms)
-    kept.click("1", "a", scores, impression_at=1.0, **terms)
+    kept.click("1", "a", scores, impression_at=1e9, **terms)
     kept.outcome("a", "click", 0.5, 1.0, **terms)
     for line in kept.lines:
         event: Any = msgspec.json.decode(line, type=Event)
@@ -157,9 +158,20 @@ def test_what_the_service_would_refuse_is_told_at_once(method, arguments, said):
     assert kept.lines == []
 
 
-@pytest.mark.parametrize("at", [datetime(2026, 3, 1), math.nan, math.inf, "now", True])
+def test_ids_and_targets_that_are_no_text_are_told_at_once():
+    """The service refuses each such event, long after it was taken."""
+    for bad in (81, ""):
+        with pytest.raises(BadInput, match=f"id = {bad!r}: must be a string that is not empty"):
+            Kept().impression("a", {"click": 0.5}, id=bad)
+        with pytest.raises(BadInput, match=f"target = {bad!r}: must be a string that is not empty"):
+            Kept().conversion("c", target=bad)
+
+
+@pytest.mark.parametrize(
+    "at", [datetime(2026, 3, 1), math.nan, math.inf, "now", True, 1772366400000, 0]
+)
 def test_times_that_are_none_are_refused(at):
-    """A naive datetime could mean any zone."""
+    """A naive datetime could mean any zone; milliseconds are none of our years."""
     with pytest.raises(BadInput, match="occurred_at"):
         Kept().conversion("c", occurred_at=at)
 
@@ -168,4 +180,4 @@ def test_times_that_are_none_are_refused(at):
 def test_features_are_numbers_or_strings(value):
     """And finite."""
     with pytest.raises(BadInput, match=r"features\.x"):
-        Kept().click("c", "a", {"click": 0.5}, impression_at=1.0, features={"x": value})
+        Kept().click("c", "a", {"click": 0.5}, impression_at=1e9, features={"x": value})

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
@@ -20,6 +20,8 @@ Time = datetime | float
 
 _AMOUNT_RULE: Final = "must be a finite number of at least 0"
 _LARGEST_PRICE: Final = 1_000_000.0
+_FIRST_SECOND: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+_END_SECOND: Final = datetime(2100, 1, 1, tzinfo=UTC).timestamp()
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
@@ -66,7 +68,7 @@ class EventMethods(ABC):
             campaign=_text("campaign", campaign),
             occurred_at=_moment("occurred_at", occurred_at),
             scores=_scores(scores),
-            id=id,
+            id=None if id is None else _text("id", id),
             **_terms(terms),
         )
 
@@ -118,7 +120,7 @@ class EventMethods(ABC):
             type="conversion",
             click_id=_text("click_id", click_id),
             occurred_at=_moment("occurred_at", occurred_at),
-            target=target,
+            target=None if target is None else _text("target", target),
             value=_amount("value", value),
         )
 
@@ -222,13 +224,11 @@ def _price(field: str, value: Any) -> float | None:
 def _moment(field: str, at: Time | None) -> float:
     if at is None:
         return time.time()
-    if isinstance(at, datetime):
-        if at.tzinfo is None:
-            raise BadInput(field, "must be epoch seconds or an aware datetime", str(at))
-        return at.timestamp()
+    if isinstance(at, datetime) and at.tzinfo is not None:
+        at = at.timestamp()
     moment = _number(field, at, "must be epoch seconds or an aware datetime")
-    if not math.isfinite(moment):
-        raise BadInput(field, "must be finite", at)
+    if not _FIRST_SECOND <= moment < _END_SECOND:
+        raise BadInput(field, "must be epoch seconds in the years 2000 to 2099", at)
     return moment
 
 

@@ -96,7 +96,8 @@ class CalibrateInput:
             yield CalibrateInput(self.target, campaigns, scores, *given)
 
     def as_json(self) -> bytes:
-        """The body of `POST /v1/calibrate` in JSON; floats keep every bit."""
+        """The body of `POST /v1/calibrate` in JSON; floats keep every bit. Raises BadInput on names
+        without UTF-8."""
         content = {
             "target": self.target,
             **columns("campaign", self.campaigns),
@@ -108,7 +109,7 @@ class CalibrateInput:
             **({} if self.fields is None else {"fields": _listed(self.fields)}),
             **self.wanted.as_json(),
         }
-        return encode_json(content)
+        return encoded("campaigns", _encode(content))
 
 
 _SEPARATOR: Final = "\x1e"
@@ -154,11 +155,6 @@ def columns(name: str, given: Campaigns) -> dict[str, object]:
 
 def _listed(fields: Fields) -> dict[str, object]:
     return {name: one if isinstance(one, str) else list(one) for name, one in fields.items()}
-
-
-def encode_json(content: Mapping[str, object]) -> bytes:
-    """As UTF-8; raises BadInput on names without."""
-    return encoded("campaigns", _encode(content))
 
 
 def checked_scores(
