@@ -174,7 +174,7 @@ def _amount(field: str, value: float | None) -> float | None:
     return number
 
 
-def _number(field: str, value: float, rule: str) -> float:
+def _number(field: str, value: Any, rule: str) -> float:
     # A numpy scalar is welcome, a string is not, though float() would read it.
     if isinstance(value, (str, bytes, bool)):
         raise BadInput(field, rule, value)
