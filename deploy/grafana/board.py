@@ -47,6 +47,11 @@ def _rate(metric: str, *by: str) -> str:
     return f"sum by ({', '.join(by)}) (rate(sirocco_{metric}[$__rate_interval]))"
 
 
+def _of_ours(query: str) -> str:
+    """What every program says of its processes, of those that are sirocco."""
+    return f"{query} and on (job, instance) sirocco_workers"
+
+
 _LATENCIES: Final = _rate("request_seconds_bucket", "le", "route")
 _SERVED: Final = 'stage="calibrated", span="window"'
 
@@ -246,13 +251,17 @@ ROWS: Final[dict[str, tuple[Chart, ...]]] = {
         Chart(
             "CPU",
             "Cores in use, by process.",
-            {"{{instance}} {{worker}}": "rate(process_cpu_seconds_total[$__rate_interval])"},
+            {
+                "{{instance}} {{worker}}": _of_ours(
+                    "rate(process_cpu_seconds_total[$__rate_interval])"
+                )
+            },
             "percentunit",
         ),
         Chart(
             "Memory",
             "Resident, by process.",
-            {"{{instance}} {{worker}}": "process_resident_memory_bytes"},
+            {"{{instance}} {{worker}}": _of_ours("process_resident_memory_bytes")},
             "bytes",
         ),
     ),

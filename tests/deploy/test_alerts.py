@@ -128,6 +128,11 @@ def test_the_board_is_what_its_code_writes():
     assert board["uid"] == "sirocco"
 
 
+def test_the_board_shows_nothing_of_other_programs():
+    """A Prometheus that scrapes others, too, has the same names of their processes."""
+    assert [query for query in BOARD["queries"]() if "sirocco" not in query] == []
+
+
 def test_a_legend_tells_the_series_of_a_query_apart():
     """Whatever a query groups by, with two targets as with one."""
     charts = [chart for charts in BOARD["ROWS"].values() for chart in charts]
