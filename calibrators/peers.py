@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Part = tuple[Array, ...]
+Item = TypeVar("Item")
 Sum = TypeVar("Sum", bound=Array)
 
 
@@ -43,6 +44,11 @@ class Peers(ABC):
     def is_first(self) -> bool:
         """Whether it makes the maps of all."""
         return self.place == 0
+
+    def share(self, listed: Sequence[Item]) -> Sequence[Item]:
+        """Its part of a list that all have, of which each takes some: even, and in order."""
+        first, behind = (len(listed) * at // self.count for at in (self.place, self.place + 1))
+        return listed[first:behind]
 
     def sum(self, parts: Iterable[Sum]) -> Sum:
         """The sum of one part of each block, one at least, added up block after block."""

@@ -50,7 +50,7 @@ class TopCampaigns:
         """Take in a table of scores; none has a campaign of another's."""
         samples, positives = raw.totals()
         order = np.argsort(-samples, kind="stable")[: self._count]
-        found = [
+        self.join(
             {
                 "campaign": raw.campaigns[row],
                 "n": float(samples[row]),
@@ -59,13 +59,14 @@ class TopCampaigns:
                 "pcoc_calibrated": None,
             }
             for row in order.tolist()
-        ]
-        self.join(found)
+        )
 
     def join(self, entries: Iterable[dict[str, Any]]) -> None:
-        """Take in the entries of another's tables."""
+        """Take in the entries of another's tables, or what another has added to its own."""
+        both = sorted((*self.entries, *entries), key=lambda one: one["pcoc_calibrated"] is not None)
+        known = {one["campaign"]: one for one in both}
         # Ties are broken by name, so that the labels of a gauge do not flicker.
-        ranked = sorted((*self.entries, *entries), key=lambda one: (-one["n"], one["campaign"]))
+        ranked = sorted(known.values(), key=lambda one: (-one["n"], one["campaign"]))
         self.entries = ranked[: self._count]
 
     def add_calibrated(self, table: BinsTable) -> None:

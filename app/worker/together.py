@@ -145,7 +145,7 @@ class Together:
         if not isinstance(history, StoredHistory):
             return None
         for _ in range(_TRIES):
-            if not self.share.others() or _size(history) < self.worth_it:
+            if not self.share.others() or self._size(history) < self.worth_it:
                 return None
             try:
                 return self._called_together(target, calibrator, history, memory, trial)
@@ -181,21 +181,28 @@ class Together:
         # It goes on to the end, as one worker does, whoever asks it to stop.
         peers = StorePeers(self._refits, call.id, members, 0, Event())
         try:
-            method, own = self.methods.of(calibrator), self._own(history, peers, call)
-            fitted = refit_by_version(method, own, memory=memory, trial=trial)
-            self._tell_damage(peers)
-            if own.blocks.window.hours:
-                window.found, window.complete = self._scores(call, own), True
+            fitted, scores = self._fitted(call, history, peers, memory)
+            if scores is not None:
+                window.found, window.complete = scores, True
             return fitted
-        except BaseException as error:  # `JobCancelled` too: nobody is to wait for it.
-            self._stop(call, error)
-            raise
         finally:
             self._refits.end(call.id, peers.step - 1)
 
-    def _stop(self, call: Call, error: BaseException) -> None:
-        alone = isinstance(error, NotDivided) and not isinstance(error, PeerLost)
-        self._refits.stop(call.id, f"{_ALONE if alone else ''}{error}")
+    def _fitted(
+        self, call: Call, history: StoredHistory, peers: Peers, memory: object = None
+    ) -> tuple[Fitted, TargetScorecards | None]:
+        """What all make together, and the scores of all where a report is made; for who leads."""
+        try:
+            method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
+            fitted = refit_by_version(method, own, memory=memory, trial=call.trial)
+            # What any of them has set aside stands in the report of who leads.
+            damage = peers.gather([(as_array(self.bins.damage.found),)], to_first=True)
+            self.bins.damage.found = [each for (found,) in damage for each in listed_in(found)]
+            return fitted, self._scores(call, own) if own.blocks.window.hours else None
+        except BaseException as error:  # `JobCancelled` too: nobody is to wait for it.
+            alone = isinstance(error, NotDivided) and not isinstance(error, PeerLost)
+            self._refits.stop(call.id, f"{_ALONE if alone else ''}{error}")
+            raise
 
     def _who_comes(self, call: Call) -> list[Member]:
         """Those who have come when all have, or when one has had time enough to."""
@@ -242,15 +249,7 @@ class Together:
         peers = StorePeers(self._refits, call.id, members, members.index(member), self.stop)
         bins = self.bins.history(call.target, call.first, call.behind)
         history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
-        method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
-        try:
-            refit_by_version(method, own, trial=call.trial)
-            self._tell_damage(peers)
-            if own.blocks.window.hours:
-                self._scores(call, own)
-        except Exception as error:
-            self._stop(call, error)
-            raise
+        self._fitted(call, history, peers)
         _log.info("helped with the refit of %s", call.target)
 
     def _own(self, history: StoredHistory, peers: Peers, call: Call) -> StoredHistory:
@@ -260,18 +259,17 @@ class Together:
         window = RawWindow(range(*call.report), self.settings.top_campaigns)
         return replace(history, blocks=ReadBlocks(stored, window), peers=peers)
 
-    def _tell_damage(self, peers: Peers) -> None:
-        """What any of them has set aside stands in the report of who leads."""
-        damage = self.bins.damage
-        parts = peers.gather([(as_array(damage.found),)], to_first=True)
-        damage.found = [each for (found,) in parts for each in listed_in(found)]
-
     def _scores(self, call: Call, own: StoredHistory) -> TargetScorecards:
-        """Those of all, for who leads."""
-        window, shards = own.blocks.window, own.blocks.stored.shards
+        """Those of all, for who leads. The top campaigns, which those who have read their scores
+        know, may be in shards whose served probabilities another reads."""
+        window, peers, shards = own.blocks.window, own.peers, own.blocks.stored.shards
         report, found = TargetReport(self.settings, self.bins), window.begin()
+        if window.found is not None:
+            for (entries,) in peers.gather([(as_array(window.found.top.entries),)]):
+                window.found.top.join(listed_in(entries))
+            shards = shards_of_worker(peers.place, peers.count, report=True)
         sums = report.scores(call.target, window, shards).sums
-        found.join(list(own.peers.gather(sums, to_first=True)))
+        found.join(list(peers.gather(sums, to_first=True)))
         return found
 
     def _members(self, call: Call) -> Sequence[Member]:
@@ -284,6 +282,11 @@ class Together:
             if now.members:
                 return now.members
         return ()
+
+    def _size(self, history: StoredHistory) -> int:
+        """Campaigns of the newest hour that is over, about as many as there are."""
+        target, hour = history.blocks.stored.target, int(history.as_of) - 1
+        return sum(map(len, self.bins.shards_of_hour(target, hour)))
 
     def _likeness(self) -> str:
         settings = self.settings
@@ -302,26 +305,19 @@ class Together:
         return sha256(repr(needed).encode()).hexdigest()[:16]
 
 
-def _size(history: StoredHistory) -> int:
-    """Campaigns of the newest hour that is over, about as many as there are."""
-    hour = int(history.as_of) - 1
-    # Nothing of the refit is done by this.
-    stored = replace(history.blocks.stored, reached=lambda _: None)
-    blocks = stored.between(hour, hour + 1)
-    return sum(len(table) for block in blocks for table in block.values())
+_BESIDES, _REPORT = 2.2, 0.18
+"""What the first does alone, such as the guard, and the report of a shard, as multiples of what
+fitting a shard costs; about what `python -m benchmarks together` shows."""
 
 
-_BESIDES: Final = 0.13
-"""What the first does alone, such as the guard, as a share of what all do together; about what
-`python -m benchmarks together` shows."""
-
-
-def shards_of_worker(place: int, count: int) -> range:
-    """Shards of one of several workers, one after the other: the first has as many fewer than the
-    others as what it does besides costs."""
-    of_first = round(SHARDS * max(0.0, 1 - _BESIDES * (count - 1)) / count)
-    if not place:
-        return range(of_first)
-    left = SHARDS - of_first
-    first, behind = (of_first + left * at // (count - 1) for at in (place - 1, place))
-    return range(first, behind)
+def shards_of_worker(place: int, count: int, *, report: bool = False) -> range:
+    """Shards that one of several workers fits, or reports, one worker's after the other's. Who has
+    least to do takes the next: what a fit's whole shards leave uneven, reports even."""
+    loads, dealt = [_BESIDES, *[0.0] * (count - 1)], [0] * count
+    for cost in (1.0, _REPORT)[: 1 + report]:
+        dealt = [0] * count
+        for _ in range(SHARDS):
+            least = loads.index(min(loads))
+            loads[least] += cost
+            dealt[least] += 1
+    return range(sum(dealt[:place]), sum(dealt[: place + 1]))

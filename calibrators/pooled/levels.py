@@ -17,6 +17,7 @@ Ratios are of rates, and are found in their logarithms; what is added to a score
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import isfinite, log
 from typing import NamedTuple
 
@@ -350,11 +351,11 @@ class LevelHierarchy:
         hours = CountedHours.of(blocks, np.maximum(ages, 0.0), peers)
         target, of_groups = _paths(blocks, hours, groups, peers)
         own = (_own_series(hours.of_block(block), target, of_groups) for block in blocks)
-        busiest = _busiest(own, len(hours.ages))
-        parts = (CampaignSeries._make(part) for part in peers.gather([busiest]))
-        busiest = _busiest(parts, len(hours.ages))
-        campaigns = AveragedFilter.of(busiest, hours.ages)
-        wandering = learnt_variance(*campaigns.misses(busiest, hours.ages))
+        busiest = reduce(CampaignSeries.with_more, own, CampaignSeries.none(len(hours.ages)))
+        parts = map(CampaignSeries._make, peers.gather([busiest]))
+        busiest = reduce(CampaignSeries.with_more, parts)
+        campaigns = AveragedFilter.of(busiest, hours.ages, peers=peers)
+        wandering = learnt_variance(*campaigns.misses(busiest, hours.ages, peers))
         rates, jumps = _shared_rates(blocks, groups, peers), jump_rate(blocks, peers)
         return cls(hours, target, of_groups, rates, campaigns, wandering, jumps)
 
@@ -442,13 +443,6 @@ def _jumps(block: CampaignHours) -> Floats:
     found = block.observed.sum(axis=1) >= _FEWEST_OF_JUMPS
     hours = np.count_nonzero(found) * block.observed.shape[1]
     return np.array([(1 - block.begun.min(axis=1, initial=1.0)).sum(), hours])
-
-
-def _busiest(parts: Iterable[CampaignSeries], hours: int) -> CampaignSeries:
-    found = CampaignSeries.none(hours)
-    for part in parts:
-        found = found.with_more(part)
-    return found
 
 
 def _own_series(block: CampaignHours, target: LevelPath, groups: LevelPath) -> CampaignSeries:

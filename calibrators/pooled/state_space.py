@@ -11,6 +11,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from calibrators.peers import ALONE, Peers
 from calibrators.samples import Floats, Integers
 
 _STEPS = (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)
@@ -267,9 +268,9 @@ class CampaignSeries(NamedTuple):
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
         return CampaignSeries(*(column[order] for column in both))
 
-    def pieces(self) -> Iterator["CampaignSeries"]:
-        """The campaigns in order, so many at once as are filtered; one piece at least."""
-        for first in range(0, max(len(self.variances), 1), _AT_ONCE):
+    def pieces(self, peers: Peers = ALONE) -> Iterator["CampaignSeries"]:
+        """In order, as many at once as are filtered, one piece at least; `peers` have some each."""
+        for first in peers.share(range(0, max(len(self.variances), 1), _AT_ONCE)):
             yield CampaignSeries(*(column[first : first + _AT_ONCE] for column in self))
 
 
@@ -303,12 +304,18 @@ class AveragedFilter:
     """The logarithm of that likelihood, averaged over all models by what is believed before."""
 
     @classmethod
-    def of(cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS) -> Self:
-        """What fits these campaigns; ages: (h,), of the hours' middles."""
-        gains = (_gains(piece, ages, harmonics) for piece in series.pieces())
+    def of(
+        cls,
+        series: CampaignSeries,
+        ages: Floats,
+        harmonics: int = HARMONICS,
+        peers: Peers = ALONE,
+    ) -> Self:
+        """What fits these campaigns, found with the `peers`; ages: (h,), of the hours' middles."""
+        parts = peers.gather((_gains(piece, ages, harmonics),) for piece in series.pieces(peers))
         seen = ages[series.expected.any(axis=0)]
         returns = len(seen) and float(seen[0] - seen[-1]) >= _TWICE
-        found: Floats = np.sum(list(gains), axis=0) + _prior_logs(LEVEL_MODELS)
+        found: Floats = np.sum([gains for (gains,) in parts], axis=0) + _prior_logs(LEVEL_MODELS)
         found[LEVEL_MODELS.cycles[:, 0] > 0] -= 0.0 if returns else np.inf
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
@@ -327,12 +334,12 @@ class AveragedFilter:
         cycles = self._cycles(filtered, np.append(ages, -AHEAD))
         return LevelForecast(*self._averaged(filtered, -AHEAD), cycles[:, :-1] - cycles[:, -1:])
 
-    def misses(self, series: CampaignSeries, ages: Floats) -> Floats:
+    def misses(self, series: CampaignSeries, ages: Floats, peers: Peers = ALONE) -> Floats:
         """`FOLLOWED` hours in turn against what those before them predict, (4, n): positives
         observed and expected, the variance of the predicted level in the middle of them, and the
         positives expected in as many hours before; the first quarter of all hours left out."""
-        found = [part for piece in series.pieces() for part in self._misses(piece, ages)]
-        return np.hstack([np.empty((4, 0)), *found])
+        own = (part for piece in series.pieces(peers) for part in self._misses(piece, ages))
+        return np.hstack([np.empty((4, 0)), *(part for (part,) in peers.gather(zip(own)))])
 
     def _misses(self, series: CampaignSeries, ages: Floats) -> Iterator[Floats]:
         first = -(-len(ages) // 4)
@@ -405,15 +412,11 @@ def _steps(
 ) -> Iterator[LevelFilter]:
     """What is believed of each hour before it is told, and after the last."""
     filtered = LevelFilter.before(models, series.variances, harmonics)
-    for hour, (age, since) in enumerate(zip(ages.tolist(), _since(ages), strict=True)):
+    # Hours from the one before to each, none to the first.
+    between = -np.diff(ages, prepend=ages[:1])
+    for hour, (age, since) in enumerate(zip(ages.tolist(), between.tolist(), strict=True)):
         filtered.pass_time(since)
         filtered.jump(series.jumps[:, hour], series.variances)
         yield filtered
         filtered.learn(series.observed[:, hour], series.expected[:, hour], age)
     yield filtered
-
-
-def _since(ages: Floats) -> list[float]:
-    """Hours from the one before to each, none to the first."""
-    between: list[float] = (-np.diff(ages, prepend=ages[:1])).tolist()
-    return between

@@ -40,13 +40,13 @@ from app.worker import loop
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.monitoring import RawWindow, TargetReport
 from app.worker.progress import JobCancelled
-from app.worker.together import StorePeers, Together, shards_of_worker
+from app.worker.together import _BESIDES, _REPORT, StorePeers, Together, shards_of_worker
 from calibrators import Atlas, BinsTable, CalibrationMap, History
 from calibrators.bins.model_versions import named
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided
-from calibrators.pooled import method
+from calibrators.pooled import method, state_space
 
 NEWEST, HOURS, TARGET = 400_000, 4, "click"
 CAMPAIGNS, JOINED = 500, 400
@@ -354,6 +354,38 @@ def test_every_shard_has_one_worker(count):
 
     assert [shard for part in parts for shard in part] == list(range(SHARDS))
     assert len(parts[0]) <= min(map(len, parts[1:]), default=SHARDS)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 7])
+def test_all_are_done_at_about_the_same_time(count):
+    """The first has less to fit for what it does besides; reports even what whole shards leave."""
+    fitted = [shards_of_worker(place, count) for place in range(count)]
+    reported = [shards_of_worker(place, count, report=True) for place in range(count)]
+    work = [len(fit) + _REPORT * len(of) for fit, of in zip(fitted, reported, strict=True)]
+    work[0] += _BESIDES
+
+    assert [shard for part in reported for shard in part] == list(range(SHARDS))
+    assert max(work) * count / sum(work) < 1.03
+
+
+@pytest.mark.slow
+def test_the_busiest_campaigns_are_filtered_once_by_all_together(stored, workers, monkeypatch):
+    first, helper = workers.worker("first"), workers.worker("second")
+    filtered, gains = [], state_space._gains
+
+    def counting(series, *others):
+        filtered.append(len(series.variances))
+        return gains(series, *others)
+
+    monkeypatch.setattr(state_space, "_gains", counting)
+    alone(workers)
+    by_one = sorted(campaigns for campaigns in filtered if campaigns > 1)
+    filtered.clear()
+    with workers.helping([helper]):
+        refit(first)
+
+    assert sum(by_one) >= CAMPAIGNS
+    assert sorted(campaigns for campaigns in filtered if campaigns > 1) == by_one
 
 
 def test_only_what_is_stored_is_divided(workers):
