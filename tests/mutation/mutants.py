@@ -227,8 +227,8 @@ _POOLED = (
     ),
     Mutant(
         "movement-time-runs-back",
-        "(-np.diff(ages, prepend=ages[:1])).tolist()",
-        "np.diff(ages, prepend=ages[:1]).tolist()",
+        "between = -np.diff(ages, prepend=ages[:1])",
+        "between = np.diff(ages, prepend=ages[:1])",
         "**/test_movement.py",
     ),
     Mutant(
