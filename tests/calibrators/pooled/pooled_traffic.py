@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from calibrators import BinsTable, History
 from calibrators.pooled.cells import CampaignBlock
@@ -74,8 +74,3 @@ def shape_of(past: History, groups: Callable[[str], str | None], priors: Priors)
     ]
     tree = Tree(coordinates, np.zeros(knots.count), np.zeros((len(window.groups), knots.count)))
     return Shape(coordinates, tree, blocks, priors)
-
-
-def log_odds_at(maps: Callable[[list[float]], Floats], scores: Sequence[float]) -> Floats:
-    """The log-odds that a map gives to scores."""
-    return np.asarray(logit(maps(list(scores))))
