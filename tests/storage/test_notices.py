@@ -4,10 +4,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import redis
@@ -16,6 +14,8 @@ from app.storage import keys
 from app.storage.redis.client import open_redis
 from app.storage.redis.server import EmbeddedRedis
 from app.storage.versions import Notices, Versions
+from tests.api.conftest import new_redis
+from tests.api.running_service import eventually
 
 LONG = 60.0
 SHORT = 0.01
@@ -34,13 +34,6 @@ def notices(redis_client) -> Iterator[Notices]:
 
 def listeners(client: redis.Redis) -> int:
     return int(dict(client.pubsub_numsub(keys.PUBLISHED))[keys.PUBLISHED.encode()])
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.002)
 
 
 def test_publishing_a_version_ends_the_wait(redis_client, notices, token):
@@ -129,10 +122,7 @@ def test_release_gives_the_connection_back(redis_client, notices):
 @pytest.fixture
 def own_redis() -> Iterator[EmbeddedRedis]:
     """A server that a test may freeze and kill."""
-    with (
-        TemporaryDirectory(prefix="sirocco-test-") as folder,
-        EmbeddedRedis(Path(folder)) as server,
-    ):
+    with new_redis() as server:
         yield server
 
 
