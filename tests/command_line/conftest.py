@@ -167,13 +167,14 @@ def working(settings: Settings, redis_url: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch, redis_url: str) -> None:
+def in_this_process(monkeypatch: pytest.MonkeyPatch, redis_url: str, tmp_path: Path) -> None:
     """The services that commands play through without processes of their own, on one store."""
 
     @contextmanager
     def service(given: dict[str, Any], port: int | None = None) -> Iterator[SimpleNamespace]:
         fit = {name: value for name, value in given.items() if value is not None}
-        settings = Settings(clock="event", port=0, refresh_seconds=0.01, **fit)
+        files = tmp_path / "data"
+        settings = Settings(clock="event", port=0, refresh_seconds=0.01, data_dir=files, **fit)
         with serving(settings, redis_url) as running, working(settings, redis_url):
             yield SimpleNamespace(url=running.url)
 

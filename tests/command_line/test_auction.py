@@ -9,8 +9,6 @@ from evaluation.auction.comparison import compare_auctions
 from evaluation.auction.simulation import sweep_operating_points
 from tests.command_line.auction_logs import NAMED, ROWS, drawn, write_drawn, write_rows
 
-CHANGED = ("click_yield", "mainline_click_yield", "revenue_per_mille", "ads_per_page")
-
 
 def test_the_numbers_are_those_of_the_comparison(tmp_path, answered):
     """The library's, for a log under other names, in another order of rows."""
