@@ -73,7 +73,7 @@ def counted(distortions: Distortions, seeds: int, hours: int) -> dict[str, dict[
 @pytest.mark.slow
 def test_most_true_probabilities_are_inside():
     """Of campaigns known and new, on platforms that drift a little: eight of ten, not nine."""
-    found = counted(Distortions(level=0.3, slope=0.1, drift=0.05, walk=0.01), seeds=3, hours=6)
+    found = counted(Distortions(level=0.3, slope=0.1, drift=0.05, walk=0.01), seeds=3, hours=3)
     assert 0.75 <= found[ALL]["coverage"] <= 0.95
     assert found[NEW]["coverage"] >= 0.75
     assert found["decile 10"]["width"] < 0.6 * found["decile  1"]["width"]
