@@ -265,8 +265,7 @@ def answer(name: str, given: Mapping[str, Any]) -> list[NDArray[Any]]:
 
 
 @given(
-    st.lists(st.integers(2, 200), min_size=1, max_size=5),
-    st.sampled_from((np.float64, np.float32)),
+    st.lists(st.integers(2, 200), min_size=1, max_size=5), st.sampled_from((np.float64, np.float32))
 )
 def test_maps_of_any_number_of_knots_are_asked_for_no_score(lengths, kind):
     knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])

@@ -31,11 +31,7 @@ class Basket(msgspec.Struct, forbid_unknown_fields=True):
     number: float = 0
 
 
-RULES = {
-    "score": "must be in [0, 1]",
-    "scores[]": "must be a number",
-    "items[]": "must be an item",
-}
+RULES = {"score": "must be in [0, 1]", "scores[]": "must be a number", "items[]": "must be an item"}
 BASKETS = msgspec.json.Decoder(Basket)
 
 

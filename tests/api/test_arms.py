@@ -10,14 +10,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from tests.api.conftest import new_redis
 from tests.api.problems import broken_rule, problem
 from tests.api.running_service import serving
-from tests.columns.bodies import (
-    LEVELS,
-    ONE_CAMPAIGN,
-    UNITS,
-    read_answer,
-    read_arms,
-    scores_body,
-)
+from tests.columns.bodies import LEVELS, ONE_CAMPAIGN, UNITS, read_answer, read_arms, scores_body
 
 PATH = "/v1/calibrate"
 COLUMNS = {"Content-Type": "application/vnd.sirocco.columns"}

@@ -49,12 +49,7 @@ def test_rows_are_answered_in_their_order_across_targets(service, version):
 
 @pytest.mark.parametrize(
     ("explain", "levels"),
-    [
-        ("true", {"levels": LEVELS}),
-        ("1", {"levels": LEVELS}),
-        ("0", {}),
-        ("false", {}),
-    ],
+    [("true", {"levels": LEVELS}), ("1", {"levels": LEVELS}), ("0", {}), ("false", {})],
 )
 def test_explain_names_the_level_behind_each_score(service, version, explain, levels):
     asked = {"target": "click", "campaigns": CAMPAIGNS, "scores": SCORES}

@@ -89,12 +89,7 @@ def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
         },
     }
     assert unseen["campaign"] == "un/seen"
-    assert unseen["targets"]["click"] == {
-        "level": "target",
-        "knots": 3,
-        "report": None,
-        **same,
-    }
+    assert unseen["targets"]["click"] == {"level": "target", "knots": 3, "report": None, **same}
 
 
 def shown_calibrators(service):

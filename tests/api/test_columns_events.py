@@ -399,8 +399,7 @@ def test_an_id_beyond_the_list_refuses_the_request(refusing):
 
 def test_outcomes_of_an_unknown_target_have_no_ids(refusing):
     answer = post(
-        refusing,
-        outcomes_body([0.5], [AS_OF], [1.0], campaigns=[0], dictionary=1, target="other"),
+        refusing, outcomes_body([0.5], [AS_OF], [1.0], campaigns=[0], dictionary=1, target="other")
     )
 
     assert problem(answer, 422, "broken-rule")["field"] == "target"

@@ -120,11 +120,7 @@ def test_as_many_fields_as_are_allowed_are_taken(shared_service):
 
 @pytest.mark.parametrize(
     "begun",
-    [
-        b"GET / HTTP/1.1\r\nX: ",
-        b"GET /",
-        chunked("/v1/events", b"1\r\n[\r\n0\r\nX: "),
-    ],
+    [b"GET / HTTP/1.1\r\nX: ", b"GET /", chunked("/v1/events", b"1\r\n[\r\n0\r\nX: ")],
     ids=["field", "url", "trailer"],
 )
 def test_a_field_without_end_is_not_kept(shared_service, quiet, begun):

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 from app.storage.bins import hour_blocks
 from app.worker.fitting import filled, kept, replaced
 from calibrators import Atlas, BinsTable, CalibrationMap, History, make_method
-from calibrators.bins.model_versions import (
-    by_version,
-    campaign_of,
-    is_version,
-    named,
-    parted,
-)
+from calibrators.bins.model_versions import by_version, campaign_of, is_version, named, parted
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import sums_of_packed
 from calibrators.guard import guard

@@ -44,11 +44,7 @@ def test_levels_and_reasons():
     done = refit(table, SIR, ENOUGH)
 
     assert done.atlas.campaigns == ("just", "rich")
-    assert done.skipped == {
-        "small": "few_samples",
-        "rare": "few_positives",
-        "tiny": "few_samples",
-    }
+    assert done.skipped == {"small": "few_samples", "rare": "few_positives", "tiny": "few_samples"}
     assert done.atlas.level("rich") == "campaign"
     assert done.atlas.level("small") == done.atlas.level("unseen") == "target"
 

@@ -23,12 +23,7 @@ def served(
 
 @pytest.mark.parametrize(
     ("tails", "below", "above"),
-    [
-        ("proportional", 0.05, 0.4),
-        ("clip", 0.1, 0.3),
-        ("unit", 0.05, 0.65),
-        ("extend", 0.05, 0.4),
-    ],
+    [("proportional", 0.05, 0.4), ("clip", 0.1, 0.3), ("unit", 0.05, 0.65), ("extend", 0.05, 0.4)],
 )
 def test_each_kind_half_way_beyond_the_anchors(tails, below, above):
     assert served([0.2, 0.6], [0.1, 0.3], tails, [0.1, 0.4, 0.8]) == pytest.approx(

@@ -9,16 +9,7 @@ from app.click_log.folder import ClickLogError
 from app.click_log.log import ClickLog
 from app.click_log.parts import PART, Part, Partition, encode_part
 from tests.click_log.conftest import files
-from tests.click_log.rows import (
-    DAY,
-    HOUR,
-    START,
-    TARGET,
-    WINDOW,
-    click,
-    conversion,
-    known_delays,
-)
+from tests.click_log.rows import DAY, HOUR, START, TARGET, WINDOW, click, conversion, known_delays
 
 LATER = START + 30 * DAY
 
@@ -70,11 +61,7 @@ def test_a_part_cut_short_is_counted_once(filled, root):
     damaged.write_bytes(damaged.read_bytes()[:-100])
 
     for _ in range(2):
-        assert known_delays(filled) == {
-            "first-click": None,
-            "second-click": None,
-            "next-hour": 0.0,
-        }
+        assert known_delays(filled) == {"first-click": None, "second-click": None, "next-hour": 0.0}
         assert filled.damaged() == 1
 
 
@@ -104,11 +91,7 @@ def test_writing_again_mends(filled, root):
 
 
 FULL = pa.table(
-    {
-        "click_id": pa.array(["x"], pa.large_string()),
-        "campaign": ["c"],
-        "clicked_at": [START],
-    }
+    {"click_id": pa.array(["x"], pa.large_string()), "campaign": ["c"], "clicked_at": [START]}
 )
 
 

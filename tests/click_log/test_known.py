@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 from app.click_log.log import ClickLog
 from app.click_log.rows import ClosedClick
 from app.storage.blocks import StoredConversion
-from tests.click_log.rows import (
-    DAY,
-    START,
-    TARGET,
-    WINDOW,
-    click,
-    conversion,
-    known_delays,
-)
+from tests.click_log.rows import DAY, START, TARGET, WINDOW, click, conversion, known_delays
 
 CLICKS = [click(f"click-{number}", 1500.0 * number) for number in range(8)]
 SHORT = 7200.0

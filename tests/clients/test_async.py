@@ -20,13 +20,7 @@ from sirocco_client import (
 )
 
 from tests.api.running_service import serving
-from tests.clients.faulty_proxy import (
-    answers,
-    drops,
-    loses_the_answer,
-    stalls,
-    trickles,
-)
+from tests.clients.faulty_proxy import answers, drops, loses_the_answer, stalls, trickles
 from tests.clients.sent_events import eager, put_outcomes, stored
 from tests.reserved_ports import reserved_port
 

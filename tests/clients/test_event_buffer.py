@@ -9,24 +9,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from sirocco_client import (
-    Batch,
-    BufferFull,
-    Closed,
-    EventBuffer,
-    Rejection,
-    Sirocco,
-)
+from sirocco_client import Batch, BufferFull, Closed, EventBuffer, Rejection, Sirocco
 
 from tests.api.running_service import eventually, serving
-from tests.clients.faulty_proxy import (
-    answers,
-    cuts_short,
-    drops,
-    loses_the_answer,
-    passes,
-    stalls,
-)
+from tests.clients.faulty_proxy import answers, cuts_short, drops, loses_the_answer, passes, stalls
 from tests.clients.sent_events import eager, put_outcomes, stored
 from tests.reserved_ports import reserved_port
 

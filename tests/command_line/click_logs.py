@@ -8,10 +8,7 @@ import pyarrow.parquet as pq
 from app.datasets.clicks import write_click_log
 from evaluation import ClickPlatform
 
-SHORT = {
-    "SIROCCO_ATTRIBUTION_HOURS": "conversion=24",
-    "SIROCCO_MIN_TRAINING_CONVERSIONS": "20",
-}
+SHORT = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=24", "SIROCCO_MIN_TRAINING_CONVERSIONS": "20"}
 """Settings under which four days are enough."""
 
 DAYS = 4

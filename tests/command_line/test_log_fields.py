@@ -19,11 +19,7 @@ ROWS = """time,campaign,score,outcome,device,site
 2026-01-01T01:10:00Z,b,0.2,1,,7
 2026-01-01T01:20:00Z,a,0.3,0,android,
 """
-SAID: list[dict[str, str]] = [
-    {"device": "ios", "site": "7"},
-    {"site": "7"},
-    {"device": "android"},
-]
+SAID: list[dict[str, str]] = [{"device": "ios", "site": "7"}, {"site": "7"}, {"device": "android"}]
 
 
 def log_of(folder: Path, text: str) -> Path:

@@ -29,8 +29,7 @@ def times(path: Path, **how: Any) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("unit", "number"),
-    [("s", "1767225600.5"), ("ms", "1767225600500"), ("us", "1767225600500000")],
+    ("unit", "number"), [("s", "1767225600.5"), ("ms", "1767225600500"), ("us", "1767225600500000")]
 )
 def test_times_in_a_unit(tmp_path, unit, number):
     path = csv(tmp_path, f"{number},a,0.5,1\n")

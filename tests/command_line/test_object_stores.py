@@ -190,10 +190,7 @@ def write_parts(here: Path, there: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    "command",
-    ["evaluate {} --json", "backtest {} --window 1h --json"],
-)
+@pytest.mark.parametrize("command", ["evaluate {} --json", "backtest {} --window 1h --json"])
 def test_a_log_in_a_store_is_that_on_the_disk(both, command):
     for where in ("log", "log/from=*/*.parquet"):
         here = sirocco(command.format(where), both)

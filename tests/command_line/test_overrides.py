@@ -33,10 +33,7 @@ def test_what_is_set_is_listed_and_can_be_deleted(called, service):
 
     assert (put.returncode, put.stdout) == (0, "conversion  a/b c?#%  sir\n")
     assert "in force from the next refit on" in put.stderr
-    assert listed.stdout.splitlines() == [
-        "click  [bold]shoes  platt",
-        "conversion  a/b c?#%  sir",
-    ]
+    assert listed.stdout.splitlines() == ["click  [bold]shoes  platt", "conversion  a/b c?#%  sir"]
     assert gone.stdout == f"conversion  a/b c?#%  {service.settings.calibrator}\n"
     assert Overrides(service.store).read() == {"click": {"[bold]shoes": "platt"}}
 

@@ -5,15 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators import (
-    Beta,
-    BinsTable,
-    Identity,
-    Isotonic,
-    SmoothedIsotonic,
-    Sufficiency,
-    refit,
-)
+from calibrators import Beta, BinsTable, Identity, Isotonic, SmoothedIsotonic, Sufficiency, refit
 from evaluation import EventTable, Platform, backtest, scorecard
 from tests.evaluation.backtest_oracle import backtest_oracle
 from tests.evaluation.logs_of_kind import campaigns_at, tables
@@ -114,11 +106,7 @@ def test_an_outcome_changes_no_probability_of_its_hour_or_before(
     hours = table.hours
     h = data.draw(st.sampled_from(sorted(set(hours.tolist()))))
     changed = with_outcomes(table, np.where(hours == h, 1 - table.outcomes, table.outcomes))
-    options = {
-        "window_hours": window_hours,
-        "sufficiency": ANYTHING,
-        "raw_samples": raw_samples,
-    }
+    options = {"window_hours": window_hours, "sufficiency": ANYTHING, "raw_samples": raw_samples}
 
     before, after = (
         by_row(log, backtest(log, {"sir": SIR}, **options), "sir") for log in (table, changed)
@@ -210,11 +198,7 @@ def test_what_was_not_learnt_is_the_identity(raw_samples):
 
     for log, sufficiency in ((table, many), (silent, None)):
         result = backtest(
-            log,
-            {"sir": SIR},
-            window_hours=2,
-            sufficiency=sufficiency,
-            raw_samples=raw_samples,
+            log, {"sir": SIR}, window_hours=2, sufficiency=sufficiency, raw_samples=raw_samples
         )
         assert np.array_equal(result.probabilities["sir"], log.scores[result.rows])
 
@@ -291,11 +275,7 @@ def test_the_order_of_campaigns_is_of_no_effect(table):
     """Nor does a name in the list that no impression bears."""
     names = ("unseen", *table.campaigns[::-1])
     renumbered = EventTable(
-        table.times,
-        names,
-        len(table.campaigns) - table.rows,
-        table.scores,
-        table.outcomes,
+        table.times, names, len(table.campaigns) - table.rows, table.scores, table.outcomes
     )
 
     for raw_samples in (False, True):

@@ -34,13 +34,7 @@ def cal_1(p, y):
     return max(ratio, 1 / ratio) - 1 if ratio > 0 else np.inf if ratio == 0 else nan
 
 
-OF_SUMS = {
-    "cal_1": cal_1,
-    "log_loss": log_loss,
-    "mse": mse,
-    "pcoc": pcoc,
-    "rig": rig_of,
-}
+OF_SUMS = {"cal_1": cal_1, "log_loss": log_loss, "mse": mse, "pcoc": pcoc, "rig": rig_of}
 
 
 def sums_of(rows):

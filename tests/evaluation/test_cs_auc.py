@@ -66,9 +66,7 @@ def test_auc_of_the_orders_of_table_3(sequence, expected):
 
 
 @pytest.mark.parametrize(
-    ("sequence", "expected"),
-    by_sequence([0.6667, 1, 0.9667, 0.9667, 0.6667, 0.9]),
-    ids=SEQUENCES,
+    ("sequence", "expected"), by_sequence([0.6667, 1, 0.9667, 0.9667, 0.6667, 0.9]), ids=SEQUENCES
 )
 def test_numbers_of_levels_are_not_revenue(sequence, expected):
     """With the level's number in place of the bid, as algorithm 1 has it, table 3 would differ."""

@@ -6,10 +6,7 @@ from math import isnan
 import numpy as np
 import pytest
 
-from evaluation import (
-    calibrated_losses,
-    rolling_calibrated_losses,
-)
+from evaluation import calibrated_losses, rolling_calibrated_losses
 
 
 def rolling_calibrated_log_loss(p, y, periods):

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 from app.events import reading
 from app.events.reading import PIECE_BYTES, is_array, read_events
 from app.events.rejections import MOST_SHOWN, Rejections
-from app.events.schema import (
-    Behaviour,
-    Click,
-    Conversion,
-    Impression,
-    TargetOutcome,
-    TooManyEvents,
-)
+from app.events.schema import Behaviour, Click, Conversion, Impression, TargetOutcome, TooManyEvents
 from app.strict_json import MalformedJson, ValidationError
 
 MOST = 100

@@ -20,13 +20,7 @@ from app.errors import CommandError
 from app.lake.bins import MergedBins
 from app.lake.clicks import ClickLake
 from app.lake.executors import run_here, run_in_processes, run_on_dask
-from app.lake.labels import (
-    DelayedJob,
-    ModelFile,
-    _settings_of,
-    kept_training,
-    training_digest,
-)
+from app.lake.labels import DelayedJob, ModelFile, _settings_of, kept_training, training_digest
 from app.lake.tasks import not_done
 from app.storage.clicks import OpenClicks
 from app.storage.conversions import ConversionLog

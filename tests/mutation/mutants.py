@@ -220,10 +220,7 @@ _POOLED = (
         "**/test_levels_in_outages.py **/pooled/test_drift.py",
     ),
     Mutant(
-        "movement-up-to-now-only",
-        "AHEAD + float(ages[-1:].sum())",
-        "AHEAD",
-        "**/test_movement.py",
+        "movement-up-to-now-only", "AHEAD + float(ages[-1:].sum())", "AHEAD", "**/test_movement.py"
     ),
     Mutant(
         "movement-time-runs-back",
@@ -450,12 +447,7 @@ _EVALUATION = (
         "opens = p[1:] != p[:-1]",
         "**/test_gc_n.py",
     ),
-    Mutant(
-        "auc-ties-lose",
-        "high - 0.5 * (first + last)",
-        "high - last",
-        "**/test_auc.py",
-    ),
+    Mutant("auc-ties-lose", "high - 0.5 * (first + last)", "high - last", "**/test_auc.py"),
     Mutant(
         "cs-auc-ties-sign",
         "self.lost + LOST_OF_TIED[ties] * self.tied",
@@ -1072,10 +1064,7 @@ _ACCESS = (
         "access/test_key_watch.py",
     ),
     Mutant(
-        "audit-end-cut-off",
-        "    if last != head:\n",
-        "    if False:\n",
-        "access/test_audit.py",
+        "audit-end-cut-off", "    if last != head:\n", "    if False:\n", "access/test_audit.py"
     ),
     Mutant(
         "audit-links-not-looked-at",

@@ -46,12 +46,7 @@ def test_same_as_a_double_loop(clicks, conversions, as_of, named):
     of: list[Any] = [f"click {i}" if named else i for i, _ in conversions]
 
     known = attribute(
-        ids,
-        list(clicks.values()),
-        of,
-        [at for _, at in conversions],
-        window=WINDOW,
-        as_of=as_of,
+        ids, list(clicks.values()), of, [at for _, at in conversions], window=WINDOW, as_of=as_of
     )
 
     assert len(known) == len(clicks)

@@ -61,10 +61,7 @@ def test_a_shift_in_log_odds_is_undone():
     assert np.abs(plain - truth).max() > 0.03
 
 
-@given(
-    arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1)),
-    st.floats(1e-6, 1e6),
-)
+@given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1)), st.floats(1e-6, 1e6))
 def test_stays_in_the_unit_interval_and_in_order(p, ratio):
     found = corrected(p, [ratio], np.zeros(len(p), int))
 

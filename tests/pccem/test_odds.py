@@ -11,10 +11,7 @@ from pccem.conversion_drift import odds_factors, scale_odds
 ONE = np.zeros(3, np.int32)
 
 
-@given(
-    st.lists(st.floats(0.001, 0.999), min_size=1, max_size=20),
-    st.floats(0.05, 20.0),
-)
+@given(st.lists(st.floats(0.001, 0.999), min_size=1, max_size=20), st.floats(0.05, 20.0))
 def test_same_as_bisection(p, ratio):
     """Where the sum is reached by the square of the ratio; else the square."""
     scores = np.array(p)

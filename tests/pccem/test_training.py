@@ -11,14 +11,7 @@ from pccem import Clicks, Features, PostClickModel, Training, TrainingRules, tra
 from pccem.clicks import canonical_order
 from pccem.features import Categorical
 from pccem.training import MatureDays, Trial, offset_of, refusal
-from tests.pccem.sample_clicks import (
-    AS_OF,
-    DAY,
-    WINDOW,
-    attributed,
-    sample_clicks,
-    sample_outcomes,
-)
+from tests.pccem.sample_clicks import AS_OF, DAY, WINDOW, attributed, sample_clicks, sample_outcomes
 
 RULES = TrainingRules(num_threads=1)
 CLICKS = sample_clicks(6_000)

@@ -23,12 +23,7 @@ from calibrators import (
     make_method,
 )
 from calibrators.guard import guard
-from evaluation import (
-    ClickPlatform,
-    OperatingPoint,
-    Platform,
-    SearchPlatform,
-)
+from evaluation import ClickPlatform, OperatingPoint, Platform, SearchPlatform
 from pccem import TrainingRules, train
 from tests.pccem.sample_clicks import AS_OF, DAY, attributed, sample_clicks, sample_outcomes
 from tests.recorded.texts import Items, default, exact
@@ -127,11 +122,7 @@ def _table(hour: int) -> BinsTable:
     rows = EVENTS.hours == EVENTS.hours.min() + hour
     part = EVENTS.select(rows)
     return BinsTable.from_columns(
-        part.campaigns,
-        part.rows.astype(np.int64),
-        part.scores,
-        np.ones(len(part)),
-        part.outcomes,
+        part.campaigns, part.rows.astype(np.int64), part.scores, np.ones(len(part)), part.outcomes
     )
 
 
@@ -141,10 +132,7 @@ def _refits() -> Items:
     items = {}
     for name in METHODS:
         method = make_method(
-            name,
-            bin_size=BIN_SIZE,
-            sufficiency=Sufficiency(100, 10),
-            groups=GROUPS.get,
+            name, bin_size=BIN_SIZE, sufficiency=Sufficiency(100, 10), groups=GROUPS.get
         )
         memory = None
         for hour in (HOURS - 1, HOURS):

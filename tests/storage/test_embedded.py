@@ -304,10 +304,7 @@ def check_private(folder: Path) -> None:
 
 
 def test_the_files_of_the_embedded_redis(redis_binary, tmp_path):
-    with (
-        EmbeddedRedis(tmp_path / "data", redis_binary) as server,
-        open_redis(server.url) as client,
-    ):
+    with EmbeddedRedis(tmp_path / "data", redis_binary) as server, open_redis(server.url) as client:
         client.set("name", "text")
         assert client.bgrewriteaof()
         check_private(tmp_path / "data")

@@ -20,13 +20,7 @@ from app.storage.overrides import Overrides
 from app.storage.versions import Notices, Versions
 from app.worker.loop import Worker
 from calibrators import Atlas, CalibrationMap
-from tests.storage.stored_traffic import (
-    AS_OF,
-    HOURS,
-    TrafficClock,
-    restore_bytes,
-    traffic_settings,
-)
+from tests.storage.stored_traffic import AS_OF, HOURS, TrafficClock, restore_bytes, traffic_settings
 
 KEPT = Path(__file__).parent / "formats" / "v1"
 HOUR = int(AS_OF // 3600)

@@ -24,16 +24,7 @@ from app.storage.bins import BinsStore
 from app.storage.experiments import CHALLENGER_OF
 from app.storage.jobs import Jobs
 from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, joint_refit, lease, seal, shards_of
-from app.storage.lease import (
-    PLACES,
-    Call,
-    JointRefits,
-    Lease,
-    Member,
-    ShardShare,
-    packed,
-    unpacked,
-)
+from app.storage.lease import PLACES, Call, JointRefits, Lease, Member, ShardShare, packed, unpacked
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
 from app.worker import loop
@@ -423,9 +414,7 @@ def only_a_few(client: Any) -> None:
     ("change", "reason"),
     [
         pytest.param(
-            version_of_a_model,
-            "versions of the model score side by side",
-            marks=pytest.mark.slow,
+            version_of_a_model, "versions of the model score side by side", marks=pytest.mark.slow
         ),
         pytest.param(another_model, "another model may score", marks=pytest.mark.slow),
         (only_a_few, "300 campaigns are too few"),

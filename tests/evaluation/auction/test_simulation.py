@@ -227,10 +227,7 @@ def test_page_values_hold_what_one_more_page_would_do(monkeypatch, shrinkage):
         evaluation.auction.click_estimates,
         "curve_of",
         lambda pairs, at, seen, clicks, n, method: ClickCurve(
-            factors,
-            np.ones(3, bool),
-            np.bincount(at - 1, seen, n),
-            np.bincount(at - 1, clicks, n),
+            factors, np.ones(3, bool), np.bincount(at - 1, seen, n), np.bincount(at - 1, clicks, n)
         ),
     )
     rng = np.random.default_rng(5)

@@ -84,10 +84,7 @@ def found(shares):
 
 def test_a_small_run_judges_nothing(found):
     """Twelve networks on one data set are too few."""
-    assert {check.verdict for check in found.checks} == {
-        Conclusion.SHOWN,
-        Conclusion.NOT_CHECKED,
-    }
+    assert {check.verdict for check in found.checks} == {Conclusion.SHOWN, Conclusion.NOT_CHECKED}
 
 
 def test_the_better_recipe_has_the_better_accuracy(found):
