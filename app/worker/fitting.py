@@ -447,16 +447,17 @@ class ReadBlocks:
     window: RawWindow
 
     def __iter__(self) -> Iterator[HourTables]:
-        if not self.window.is_awaited:
-            yield from self.stored
-            return
-        found = self.window.begin()
+        found = self.window.begin() if self.window.is_awaited else None
         for block in self.stored:
-            found.add(sums_of_block(block, (self.window.hours,))[0])
+            if found is not None:
+                found.add(sums_of_block(block, (self.window.hours,))[0])
             yield block
             # Not to be held while the next one is read.
             del block
-        self.window.found = found
+        if found is not None:
+            self.window.found = found
+        # What was read lies between what was made of it, and nothing as long fits in its place.
+        give_memory_back()
 
     def between(self, first: int, behind: int) -> Iterator[HourTables]:
         """Those of first <= hour < behind; no others are read."""

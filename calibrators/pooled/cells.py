@@ -4,9 +4,10 @@
 during a fit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -61,36 +62,40 @@ class ByteColumn(Generic[Number]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedEntries:
-    """Entries in about three bytes each instead of 32: most cells hold few samples in an hour, and
-    most steps from a cell to the next that holds any are short.
+    """Entries in about two bytes each instead of 32: most cells hold few samples in an hour, most
+    of them no positive, and most steps from a cell to the next that holds any are short.
 
     lengths : entries of each hour of the window, (h,).
     steps : from the place of each entry's cell to that of the next.
+    clicked : a bit for each entry, whether it has positives; `positives` are of those that have.
     """
 
     lengths: Integers
     steps: ByteColumn[np.int64]
     counts: ByteColumn[np.float64]
+    clicked: NDArray[np.uint8]
     positives: ByteColumn[np.float64]
 
     @classmethod
     def of(cls, entries: Entries, hours: int) -> Self:
         """Packs the entries of a window of so many hours."""
+        clicked = entries.positives != 0
         return cls(
             np.bincount(entries.hours, minlength=hours),
             ByteColumn.of(np.diff(entries.places, prepend=0)),
             ByteColumn.of(entries.counts),
-            ByteColumn.of(entries.positives),
+            np.packbits(clicked),
+            ByteColumn.of(entries.positives[clicked]),
         )
 
     def unpacked(self) -> Entries:
         """The same entries again."""
-        return Entries(
-            np.cumsum(self.steps.values()),
-            np.repeat(np.arange(len(self.lengths)), self.lengths),
-            self.counts.values(),
-            self.positives.values(),
-        )
+        counts = self.counts.values()
+        positives = np.zeros(len(counts))
+        clicked = np.unpackbits(self.clicked, count=len(counts)).view(bool)
+        positives[clicked] = self.positives.values()
+        hours = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        return Entries(np.cumsum(self.steps.values()), hours, counts, positives)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,28 +126,22 @@ class CellHours:
         counts = sum_at(held.places, held.counts * factor, len(rows))
         return counts, sum_at(held.places, held.positives * factor, len(rows))
 
-    def expected(self, probabilities: Floats) -> Floats:
-        """Positives by campaign and hour, (c, h), given the probability of each cell, (m,)."""
-        held = self.entries.unpacked()
-        return self._by_hour(held.places, held.hours, held.counts * probabilities[held.places])
-
     def observed(self) -> Floats:
         """Positives that were seen, by campaign and hour, (c, h)."""
         held = self.entries.unpacked()
-        return self._by_hour(held.places, held.hours, held.positives)
+        return next(self._by_hour(held, [held.positives]))
 
     def sums(self, values: Sequence[Floats]) -> Iterator[Floats]:
         """Samples by campaign and hour, (c, h), then the sums over these of each of the values of
         the cells, (m,)."""
         held = self.entries.unpacked()
-        keys = self.rows[held.places] * self.shape[1] + held.hours
-        for amounts in (held.counts, *(held.counts * value[held.places] for value in values)):
-            yield sum_at(keys, amounts, self.shape[0] * self.shape[1]).reshape(self.shape)
+        amounts = (held.counts * value[held.places] for value in values)
+        return self._by_hour(held, chain([held.counts], amounts))
 
-    def _by_hour(self, places: Integers, hours: Integers, amounts: Floats) -> Floats:
+    def _by_hour(self, held: Entries, amounts: Iterable[Floats]) -> Iterator[Floats]:
         campaigns, length = self.shape
-        keys = self.rows[places] * length + hours
-        return sum_at(keys, amounts, campaigns * length).reshape(self.shape)
+        keys = self.rows[held.places] * length + held.hours
+        return (sum_at(keys, each, campaigns * length).reshape(self.shape) for each in amounts)
 
 
 FARTHEST = 17.5
@@ -212,18 +211,15 @@ class Cells:
         names = sorted({name for _, table in inside for name in table.campaigns})
         numbers = {name: number for number, name in enumerate(names)}
         parts = [_entries(table, numbers) for _, table in inside]
-        hours = [
-            np.full(len(keys), hour) for (hour, _), (keys, _) in zip(inside, parts, strict=True)
-        ]
+        lengths = np.array([len(keys) for keys, _ in parts], np.int64)
+        hours = np.repeat(np.array([hour for hour, _ in inside], np.int64), lengths)
         keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, _ in parts)])
         sums = np.hstack([np.empty((3, 0)), *(sums for _, sums in parts)])
         grid = np.zeros((2, GRID.size))
         for _, table in inside:
             grid += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 2)]
         grid = np.vstack((grid, _mix_of_tables([table for _, table in inside], numbers)))
-        return cls._grouped(
-            names, keys, np.concatenate([np.empty(0, np.int64), *hours]), sums, length, grid
-        )
+        return cls._grouped(names, keys, hours, sums, length, grid)
 
     @classmethod
     def _grouped(

@@ -49,7 +49,8 @@ class Deviations(NamedTuple):
         kept = slice(0, COORDINATES)
         matrices = information[:, kept, kept]
         moved = np.einsum("nij,nj->ni", matrices, modes[:, kept])
-        return cls(gradients[:, kept] + moved, matrices)
+        # No view of all the coordinates, which are many times as large.
+        return cls(gradients[:, kept] + moved, matrices.copy())
 
     def chosen(self, rows: Integers) -> "Deviations":
         """Those of some campaigns."""

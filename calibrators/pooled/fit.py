@@ -322,10 +322,9 @@ class Shape:
     def find_families(self) -> bool:
         """Look for families of campaigns, at the mode, and make them the groups of the tree;
         whether there were or are any."""
-        were = self.tree.groups
-        blocks = self.blocks
-        parts = [self._deviations(block) for block in blocks]
-        seen = Deviations(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        were, blocks = self.tree.groups, self.blocks
+        parts = map(self._deviations, blocks)
+        seen = Deviations(*map(np.concatenate, zip(*parts, strict=True)))
         before = np.concatenate([block.groups for block in blocks])
         found, memberships, rows = find_families(seen, before, self.peers)
         some = len(found.shares) if len(found.shares) > 1 else 0

@@ -74,12 +74,15 @@ class Pooled:
         groups = self._groups_by(fields)
         window, scale = self._window(history, groups, AS_THEY_ARE)
         if (stretches := window.needed_stretches(history, scale.pushes)) != AS_THEY_ARE:
+            del window  # Two are too large.
             changed = stretched(history, self.hours, stretches)
             window, scale = self._window(changed, groups, stretches)
         if known is not None and known.knots.stretch != stretches.shared:
             known = None
         known = Memory.shared(known, window.campaigns, history.peers)
-        fitted = _Refit(window, known, trial, fields, window.size <= _JOINED).run()
+        refit = _Refit(window, known, trial, fields, window.size <= _JOINED)
+        del window
+        fitted = refit.run()
         if stretches.own:
             tried = fitted.trial and _moved_back(fitted.trial, stretches)
             fitted = replace(fitted, atlas=_moved_back(fitted.atlas, stretches), trial=tried)
@@ -165,6 +168,16 @@ class _Fields(NamedTuple):
         return replace(found, campaigns=rows, means=means)
 
 
+class _Served(NamedTuple):
+    """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k), and their
+    variances at `spread_places`, (1 + g + c, n)."""
+
+    campaigns: tuple[str, ...]
+    knots: ServedKnots
+    curves: Floats
+    variances: Floats
+
+
 class _Refit:
     """One refit in its steps. Of the window, only what its blocks take from it is kept."""
 
@@ -179,6 +192,7 @@ class _Refit:
         self._trial, self._fields, self._joined = trial, fields, joined
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
         self._peers = window.peers
+        self._ends = np.cumsum([len(cells) for cells in window.blocks])[:-1]
         self._group_of = window.group_of
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
         begun = trial and window.begun_before_newest
@@ -191,8 +205,6 @@ class _Refit:
             self._groups = tuple(memory.groups)
             self._rows = np.array([known.get(name, -1) for name in window.campaigns], np.int64)
         self._shape = self._started(window, memory)
-        self._observed = [block.hours.observed() for block in self._shape.blocks]
-        self._steady = list(map(_steady, self._shape.blocks, self._observed))
 
     def run(self) -> Fitted:
         """The maps, and what there is to tell of them."""
@@ -203,8 +215,8 @@ class _Refit:
         knots = replace(window.knots(), stretch=window.stretch)
         coordinates = Coordinates.of(knots, window.mass(knots))
         earlier = memory or Memory.nothing(knots)
-        starts = window.split(earlier.campaigns_in(coordinates, self._campaigns))
-        groups = window.split(self._rows)
+        starts = np.split(earlier.campaigns_in(coordinates, self._campaigns), self._ends)
+        groups = np.split(self._rows, self._ends)
         blocks = [
             CampaignBlock(cells, coordinates, rows, start, self._recent(np.ones((len(cells), 1))))
             for cells, rows, start in zip(window.blocks, groups, starts, strict=True)
@@ -226,18 +238,26 @@ class _Refit:
 
     def _drifted(self) -> int:
         """Fits again without the hours that speak no longer, if there are any; the jumps found."""
-        blocks = self._shape.blocks
-        seen = self._hours(block.probabilities(self._shape.curves(block)) for block in blocks)
-        past = [block.chosen(self._past) for block in seen]
-        found = list(block_weights(past, self._ages[self._past], self._peers))
-        weights = np.vstack([each.weights for each in found])
+        weights, jumps = self._weights()
         weighed = self._peers.any(bool((weights < 1).any()))
         changed = self._shape.find_steps() | self._regrouped()
         if weighed:
             self._weigh(weights)
+        del weights
         if weighed or changed:
             self._shape.fit()
-        return int(self._peers.sum(np.array([each.jumped.sum()]) for each in found)[0])
+        return jumps
+
+    def _weights(self) -> tuple[Floats, int]:
+        """Of all campaigns in the past hours, (c, h), and how many have jumped."""
+        blocks = self._shape.blocks
+        seen = self._hours(block.probabilities(self._shape.curves(block)) for block in blocks)
+        past = [block.chosen(self._past) for block in seen]
+        found = block_weights(past, self._ages[self._past], self._peers)
+        # Of each block no more is kept than that.
+        told = [(each.weights, np.array([each.jumped.sum()])) for each in found]
+        weights, jumps = zip(*told, strict=True)
+        return np.vstack(weights), int(self._peers.sum(jumps)[0])
 
     def _regrouped(self) -> bool:
         """Whether there are families, where nothing names groups: these are the groups then."""
@@ -247,9 +267,7 @@ class _Refit:
         return True
 
     def _weigh(self, weights: Floats) -> None:
-        blocks = self._shape.blocks
-        parts = np.split(weights, np.cumsum([len(block) for block in blocks])[:-1])
-        for block, part in zip(blocks, parts, strict=True):
+        for block, part in zip(self._shape.blocks, np.split(weights, self._ends), strict=True):
             if (part < 1).any():
                 block.weigh(self._recent(part))
 
@@ -270,64 +288,61 @@ class _Refit:
 
     def _hours(self, probabilities: Iterable[Floats]) -> list[CampaignHours]:
         """Positives expected by the probabilities of each block's cells, and observed."""
-        blocks = self._shape.blocks
-        parts = zip(blocks, probabilities, self._observed, self._steady, strict=True)
-        found = [self._hours_of(*part) for part in parts]
+        found = list(map(self._hours_of, self._shape.blocks, probabilities))
         return [CampaignHours.joined(found)] if self._joined else found
 
-    def _hours_of(
-        self, block: CampaignBlock, probabilities: Floats, observed: Floats, steady: Floats
-    ) -> CampaignHours:
+    def _hours_of(self, block: CampaignBlock, probabilities: Floats) -> CampaignHours:
+        counts, expected = block.hours.sums([probabilities])
+        observed = block.hours.observed()
         rates, levels = block.rates(probabilities), own_levels(block.values, block.offsets)
         variances = self._shape.priors.campaign.level / block.trust
         fitted, variances = in_log_ratios(levels, variances, rates)
         return CampaignHours.of(
-            block.hours.expected(probabilities),
+            expected,
             observed,
             groups=block.groups,
             fitted=fitted,
             variances=variances,
             rates=rates,
-            steady=steady,
+            steady=_steady(counts, observed),
         )
 
     def _fitted(self, jumps: int) -> Fitted:
-        blocks, shape = self._shape.blocks, self._shape
+        shape = self._shape
         knots = ServedKnots(shape.coordinates.knots, shape.steps, shape.grid)
-        curves = [served_curves(self._shape, block) for block in blocks]
-        hours = self._hours(map(knots.probabilities, blocks, curves))
+        curves = [served_curves(shape, block) for block in shape.blocks]
+        hours = self._hours(map(knots.probabilities, shape.blocks, curves))
+        campaigns = CampaignDeviations.of(shape, self._peers)
+        served = self._served(campaigns.names, np.vstack(curves), knots)
+        # Most of what a refit holds, and told all that they know.
+        shape.blocks, curves = (), []
         # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
         levels, effects = self._levels(hours, self._ages)
-        campaigns = CampaignDeviations.of(self._shape, self._peers)
-        served = self._served(campaigns.names, np.vstack(curves), knots)
+        del hours
         levels = levels.of_all(self._peers)
         trial = None if tried is None else (tried[0].of_all(self._peers), tried[1])
         if not self._peers.is_first:
             return Fitted(Atlas.empty())
-        notes = _notes(self._shape, levels, jumps, len(self._groups))
+        notes = _notes(shape, levels, jumps, len(self._groups))
         window = self._fields and self._fields.window
         return Fitted(
-            served.atlas(levels, effects),
-            (Atlas.empty() if trial is None else served.atlas(*trial)) if self._trial else None,
-            memory=Memory.of(self._shape, self._groups, campaigns, window),
+            self._atlas(served, levels, effects),
+            (Atlas.empty() if trial is None else self._atlas(served, *trial))
+            if self._trial
+            else None,
+            memory=Memory.of(shape, self._groups, campaigns, window),
             notes=notes if effects is None else notes | {"fields": effects.notes},
             set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
         )
 
-    def _served(self, campaigns: tuple[str, ...], curves: Floats, knots: ServedKnots) -> "_Served":
+    def _served(self, campaigns: tuple[str, ...], curves: Floats, knots: ServedKnots) -> _Served:
         """With the curves of all workers' campaigns, for the first of them."""
-        shape, peers = self._shape, self._peers
         of_shared, variances = self._variances()
-        return _Served(
-            shape,
-            knots,
-            campaigns,
-            self._groups,
-            self._group_of,
-            np.vstack((served_shared_curves(shape), *peers.joined(curves, to_first=True))),
-            np.vstack((of_shared, *peers.joined(variances, to_first=True))),
-        )
+        above = served_shared_curves(self._shape)
+        curves = np.vstack((above, *self._peers.joined(curves, to_first=True)))
+        variances = np.vstack((of_shared, *self._peers.joined(variances, to_first=True)))
+        return _Served(campaigns, knots, curves, variances)
 
     def _levels(
         self, hours: Sequence[CampaignHours], ages: Floats
@@ -349,49 +364,34 @@ class _Refit:
         past = [block.chosen(self._past) for block in hours]
         return self._levels(past, self._ages[self._past] - 2 * self._ages[-1])
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Served:
-    """Curves to serve: the target's, the groups' and the campaigns', (1 + g + c, k), and their
-    variances at `spread_places`, (1 + g + c, n)."""
-
-    shape: Shape
-    knots: ServedKnots
-    campaigns: tuple[str, ...]
-    groups: tuple[str, ...]
-    group_of: GroupOf | None
-    curves: Floats
-    variances: Floats
-
-    def atlas(self, levels: Levels, effects: FittedEffects | None) -> Atlas:
+    def _atlas(self, served: _Served, levels: Levels, effects: FittedEffects | None) -> Atlas:
         """Their maps at these levels, campaigns in order of their names, and the effects."""
-        if not self.campaigns:
+        if not served.campaigns:
             # Of straight pieces between few knots: scores would not come back as they are.
             return Atlas.empty()
-        first = 1 + len(self.groups)
-        order = sorted(range(len(self.campaigns)), key=self.campaigns.__getitem__)
+        first = 1 + len(self._groups)
+        order = sorted(range(len(served.campaigns)), key=served.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
-        maps = self.knots.maps(self.curves[rows], shifts[rows])
+        maps = served.knots.maps(served.curves[rows], shifts[rows])
         groups = None
-        if isinstance(self.group_of, CampaignGroups | FieldGroups):
-            of_groups = self.knots.maps(self.curves[1:first], shifts[1:first])
-            groups = GroupMaps(self.group_of, self.groups, of_groups)
-        names = [self.campaigns[place] for place in order]
+        if isinstance(self._group_of, CampaignGroups | FieldGroups):
+            of_groups = served.knots.maps(served.curves[1:first], shifts[1:first])
+            groups = GroupMaps(self._group_of, self._groups, of_groups)
+        names = [served.campaigns[place] for place in order]
         every = np.concatenate((rows, np.arange(1, first if groups else 1)))
         atlas = Atlas.of_columns(names, maps, True, groups)
-        found = atlas.with_spreads(self._spreads(every, levels))
+        found = atlas.with_spreads(self._spreads(served, every, levels))
         return found.with_effects(None if effects is None else effects.effects)
 
-    def _spreads(self, rows: Integers, levels: Levels) -> Spreads:
+    def _spreads(self, served: _Served, rows: Integers, levels: Levels) -> Spreads:
         moved = np.concatenate(([levels.target_variance], levels.group_variances, levels.variances))
-        low, *_, high = spread_places(self.shape).tolist()
-        return Spreads.of(low, high, np.sqrt(self.variances[rows] + moved[rows, None]))
+        low, *_, high = spread_places(self._shape).tolist()
+        return Spreads.of(low, high, np.sqrt(served.variances[rows] + moved[rows, None]))
 
 
-def _steady(block: CampaignBlock, observed: Floats) -> Floats:
-    """See `CampaignHours`, (c, h)."""
-    counts = block.hours.expected(np.ones(len(block.log_odds)))
+def _steady(counts: Floats, observed: Floats) -> Floats:
+    """See `CampaignHours`, from impressions and positives, (c, h) each."""
     total = np.maximum(counts.sum(axis=1), np.finfo(float).tiny)
     return np.asarray(counts * (observed.sum(axis=1) / total)[:, None])
 

@@ -2,7 +2,8 @@
 no market gives, tracking outages of all campaigns, and bursts of bots in some.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -334,13 +335,24 @@ class Burst(NamedTuple):
     behind: int
 
 
-def _bursts(scans: Sequence[BurstScan], tested: Floats, peers: Peers) -> Iterator[Burst]:
+Scans = Callable[[], Iterator[BurstScan]]
+"""Makes those of all blocks anew: they are gone through once mostly, and larger than the blocks."""
+
+
+def _scans(
+    blocks: Sequence[CampaignHours], ratios: Sequence[Floats], everyone: Floats, traffic: Floats
+) -> Iterator[BurstScan]:
+    for block, each in zip(blocks, ratios, strict=True):
+        yield BurstScan.of(block.expected * each * everyone, block.observed, traffic)
+
+
+def _bursts(scans: Scans, tested: Floats, peers: Peers) -> Iterator[Burst]:
     """However long they last, in turn, none within `LONGEST_BURST` hours of another's first."""
-    sums, behind = peers.sum(scan.sums() for scan in scans), 0
+    sums, behind = peers.sum(scan.sums() for scan in scans()), 0
     least = np.log1p(-_LEAST_TOGETHER) - np.log(_LEAST_TOGETHER)
     for first in np.flatnonzero(sums.max(axis=0) > _BURST_EVIDENCE).tolist():
         span = int(np.argmax(sums[:, first])) + 1
-        rows = [scan.evidence(span)[:, first] > least for scan in scans]
+        rows = [scan.evidence(span)[:, first] > least for scan in scans()]
         together = int(peers.sum(np.array([np.count_nonzero(some)]) for some in rows)[0])
         enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
         if first >= behind and enough <= together <= _MOST_TOGETHER * tested[first]:
@@ -349,7 +361,7 @@ def _bursts(scans: Sequence[BurstScan], tested: Floats, peers: Peers) -> Iterato
             yield Burst(rows, first, first + lasts)
 
 
-def _length(scans: Sequence[BurstScan], burst: Burst, span: int, peers: Peers) -> int:
+def _length(scans: Scans, burst: Burst, span: int, peers: Peers) -> int:
     """Hours for which its campaigns together stay raised."""
     seen, usual = peers.sum(
         np.stack(
@@ -358,7 +370,7 @@ def _length(scans: Sequence[BurstScan], burst: Burst, span: int, peers: Peers) -
                 (scan.usual[rows, burst.first :].T * scan.before[rows, burst.first]).sum(axis=1),
             )
         )
-        for scan, rows in zip(scans, burst.rows, strict=True)
+        for scan, rows in zip(scans(), burst.rows, strict=True)
     )
     ratio = (seen[:span].sum() + _TINY) / (usual[:span].sum() + _TINY)
     back = np.log((seen + ratio) / (usual + 1)) / np.log(ratio) < 0.5
@@ -369,15 +381,16 @@ _LOOKS = 3
 """At all campaigns: none counts for much more than the look before leaves usual."""
 
 
-def _everyone(blocks: Sequence[CampaignHours], usual: Sequence[Floats], peers: Peers) -> Floats:
+def _everyone(blocks: Sequence[CampaignHours], ratios: Sequence[Floats], peers: Peers) -> Floats:
     """The ratio of all campaigns to what is usual, (h,), 1 at least, as those have it that are not
     raised against it: bots in a tenth of them are no market."""
     everyone = np.full(blocks[0].expected.shape[1], FARTHEST)
     for _ in range(_LOOKS):
-        parts = zip(blocks, usual, strict=True)
-        expected, observed = peers.sum(_of_all(block, each * everyone) for block, each in parts)
-        ratios = (observed + 1) / (expected + 1)
-        everyone = np.maximum(ratios / np.median(ratios), 1.0)
+        parts = zip(blocks, ratios, strict=True)
+        sums = (_of_all(block, block.expected * each * everyone) for block, each in parts)
+        expected, observed = peers.sum(sums)
+        higher = (observed + 1) / (expected + 1)
+        everyone = np.maximum(higher / np.median(higher), 1.0)
     return everyone
 
 
@@ -399,12 +412,12 @@ def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[N
     hours = blocks[0].expected.shape[1]
     if not hours:
         return found
-    usual = [block.expected * _usual(block.expected, block.observed)[:, None] for block in blocks]
-    everyone = _everyone(blocks, usual, peers)
+    ratios = [_usual(block.expected, block.observed)[:, None] for block in blocks]
+    everyone = _everyone(blocks, ratios, peers)
     tested = (everyone <= RAISED) * peers.sum((block.expected > 1).sum(axis=0) for block in blocks)
-    usual = [each * everyone for each in usual]
+    usual = (block.expected * each * everyone for block, each in zip(blocks, ratios, strict=True))
     traffic = peers.sum(each.sum(axis=0) for each in usual)
-    scans = [BurstScan.of(u, b.observed, traffic) for u, b in zip(usual, blocks, strict=True)]
+    scans = partial(_scans, blocks, ratios, everyone, traffic)
     bursts = list(_bursts(scans, tested, peers))
     short = [burst for burst in bursts if burst.behind - burst.first <= LONGEST_BURST]
     back = [burst for burst in short if burst.behind < hours]

@@ -88,9 +88,7 @@ class ScoreHours:
         """Of the cells of all blocks, one at least, which are summed up joined or one by one."""
         parts = [_of_block(block) for block in blocks]
         sizes = [len(block) for block in blocks]
-        sums = ScoreSums(
-            *(np.vstack(each) for each in zip(*(part.sums for part in parts), strict=True))
-        )
+        sums = ScoreSums(*map(np.vstack, zip(*(part.sums for part in parts), strict=True)))
         return cls(
             tuple(name for block in blocks for name in block.campaigns),
             np.concatenate([part.centres for part in parts]),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
 from math import sqrt
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -53,7 +53,6 @@ def _quantile(weights: Floats, share: float) -> float:
     return float(middles()[np.searchsorted(reached, share * reached[-1])])
 
 
-Rows = TypeVar("Rows", Floats, Integers)
 _FEWEST, _MOST_SCORES = 4, 64
 """Distinct scores that are the knots themselves."""
 
@@ -138,13 +137,6 @@ class Window:
         places: dict[str | None, int] = {name: row for row, name in enumerate(self.groups)}
         group_of = self.group_of or _none
         return np.array([places.get(group_of(name), -1) for name in campaigns], np.int64)
-
-    def split(self, table: Rows) -> Iterator[Rows]:
-        """Rows of all campaigns, (c, ...), block by block."""
-        behind = 0
-        for block in self.blocks:
-            first, behind = behind, behind + len(block)
-            yield table[first:behind]
 
     def needed_stretches(self, history: History, pushes: Sequence[int]) -> Stretches:
         """Those that the scores ask for, none of them being stretched."""

@@ -234,4 +234,4 @@ def test_a_block_more_costs_a_few_kilobytes_a_campaign():
     peak_bytes(1)
     few, many = peak_bytes(3), peak_bytes(8)
 
-    assert (many - few) / 5 - 4 * 8 * GRID.size < 8_000 * 30
+    assert (many - few) / 5 - 4 * 8 * GRID.size < 6_200 * 30

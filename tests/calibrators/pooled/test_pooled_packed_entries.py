@@ -48,8 +48,8 @@ def test_entries_are_the_same_when_unpacked(listed, hours):
         assert found.tolist() == given_column.tolist()
 
 
-def test_ordinary_entries_take_three_bytes():
-    """And what is out of the ordinary, its own place besides."""
+def test_ordinary_entries_take_little_more_than_two_bytes():
+    """A bit tells which have positives; what is out of the ordinary takes its own place besides."""
     rng = np.random.default_rng(0)
     places = np.sort(rng.choice(40_000, 10_000, replace=False))
     counts, positives = rng.poisson(3.0, 10_000) + 1.0, rng.poisson(0.1, 10_000) + 0.0
@@ -58,4 +58,5 @@ def test_ordinary_entries_take_three_bytes():
     columns = (packed.steps, packed.counts, packed.positives)
 
     size = sum(c.bytes.nbytes + c.places.nbytes + c.others.nbytes for c in columns)
-    assert size == 3 * 10_000 + 100 * (4 + 8)
+    assert size == 2 * 10_000 + np.count_nonzero(positives) + 100 * (4 + 8)
+    assert packed.clicked.nbytes == 10_000 / 8
