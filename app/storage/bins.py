@@ -6,7 +6,6 @@ become bins stands in `statistics/folding.py`.
 """
 
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -24,7 +23,7 @@ from app.storage.keys import TargetHour
 from app.storage.redis.client import NO_REPLICAS, Replicas, as_bytes, reaching_the_store
 from app.storage.statistics.breakdowns import DeclaredFields, LookUp, UnitDays
 from app.storage.statistics.folding import Folding
-from calibrators.bins.codecs import even_spans
+from calibrators.bins.codecs import even_spans, places_between
 from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
 from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
@@ -55,13 +54,13 @@ def hour_blocks(
 
 def campaigns_between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
     """The campaigns of first <= name < behind, of which alone the columns are unpacked."""
-    names = table.campaigns
-    start = bisect_left(names, first)
-    stop = len(names) if behind is None else bisect_left(names, behind)
+    start, stop = places_between(table.campaigns, first, behind)
     offsets = table.offsets[start : stop + 1]
     span = slice(offsets[0], offsets[-1])
     sums = np.array([column.values(span) for column in table.sums])
-    return BinsTable(names[start:stop], offsets - offsets[0], table.cells.values(span), sums)
+    return BinsTable(
+        table.campaigns[start:stop], offsets - offsets[0], table.cells.values(span), sums
+    )
 
 
 _Reply = bytes | ResponseError | None

@@ -7,6 +7,7 @@ by it), then the entries.
 Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without separators.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import count, islice
@@ -290,6 +291,11 @@ def spans_of(names: Sequence[str], most: int) -> Iterator[range]:
         behind = between_campaigns(names, min(first + most, len(names)))
         yield range(first, behind)
         first = behind
+
+
+def places_between(names: Sequence[str], first: str, behind: str | None) -> tuple[int, int]:
+    """Where the names of first <= name < behind begin and end among these, ascending."""
+    return bisect_left(names, first), len(names) if behind is None else bisect_left(names, behind)
 
 
 def even_spans(names: Sequence[str], most: int) -> list[tuple[str, str | None]]:

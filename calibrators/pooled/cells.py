@@ -4,11 +4,11 @@
 during a fit.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,6 +142,11 @@ class CellHours:
         campaigns, length = self.shape
         keys = self.rows[held.places] * length + held.hours
         return (sum_at(keys, each, campaigns * length).reshape(self.shape) for each in amounts)
+
+
+def by_block(blocks: Sequence[Sized], table: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows of all campaigns, (c, ...), block by block; blocks have a row for each of theirs."""
+    return np.split(table, np.cumsum([len(block) for block in blocks])[:-1])
 
 
 FARTHEST = 17.5
@@ -393,8 +398,7 @@ class CampaignBlock:
         """The curves, (c, k), at each cell, (m,)."""
         flat = curves.reshape(-1)
         before, after = flat[self._key], flat[self._key + 1]
-        found: Floats = before + self._after * (after - before)
-        return found
+        return np.asarray(before + self._after * (after - before))
 
     def linearised(self, curves: Floats) -> tuple[Floats, Floats]:
         """Gradient, (c, k), and information, (c, k, k), of the binomial likelihood in the

@@ -133,15 +133,13 @@ def _rising(y: Floats, size: Floats) -> Floats:
     """Logarithm of gamma(y + size) / gamma(size)."""
     from scipy.special import gammaln  # An API process never gets here.
 
-    found: Floats = gammaln(y + size) - gammaln(size)
-    return found
+    return np.asarray(gammaln(y + size) - gammaln(size))
 
 
 def _log_sum(logs: Floats) -> Floats:
     """Logarithm of the sum of exponentials along the last axis; one at least is finite."""
     largest = logs.max(axis=-1, keepdims=True)
-    total: Floats = np.log(np.exp(logs - largest).sum(axis=-1)) + largest[..., 0]
-    return total
+    return np.asarray(np.log(np.exp(logs - largest).sum(axis=-1)) + largest[..., 0])
 
 
 EVIDENCE = 6.0
@@ -200,8 +198,7 @@ def _fits(expected: Floats, observed: Floats, span: int) -> Floats:
     squares = (logs[:, span:] - logs[:, :-span]) ** 2
     logs_of_t = (_FREEDOM + 1) * np.log1p(squares / (_FREEDOM * variances)) + np.log(variances)
     usable = np.minimum(e[:, span:], e[:, :-span]) >= _FEWEST_EXPECTED
-    fits: Floats = -0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=2) / span
-    return fits
+    return np.asarray(-0.5 * np.where(usable, logs_of_t, 0.0).sum(axis=2) / span)
 
 
 _BLOCK = 512

@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrators.bins.bins import GRID
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds, middles
+from calibrators.pooled.cells import CELLS, CampaignBlock, by_block, coarse_cells, log_odds, middles
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (
     Eliminated,
@@ -330,11 +330,8 @@ class Shape:
         some = len(found.shares) if len(found.shares) > 1 else 0
         curves = [self.tree.parents[block.groups] + block.values for block in blocks]
         self.tree = self.tree.with_groups(found.means[:some])
-        bounds = np.cumsum([len(block) for block in blocks])[:-1]
-        columns = zip(
-            blocks, curves, np.split(rows, bounds), np.split(memberships, bounds), strict=True
-        )
-        for block, curve, own, likely in columns:
+        columns = by_block(blocks, rows), by_block(blocks, memberships)
+        for block, curve, own, likely in zip(blocks, curves, *columns, strict=True):
             block.groups, block.memberships = own, likely if some else None
             block.values = curve - self.tree.parents[own]
         self.families = found if some else None

@@ -45,8 +45,7 @@ class Variances:
 
     def of_waves(self, steepness: Floats) -> Floats:
         """Of the waves' amplitudes, (k - 2,)."""
-        waves: Floats = self.bend + self.step * steepness
-        return waves
+        return np.asarray(self.bend + self.step * steepness)
 
     def updated(self, moments: "Moments", steepness: Floats) -> "Variances":
         """One round of the fixed-point iteration that maximises the marginal likelihood.
@@ -94,8 +93,7 @@ def own_levels(values: Floats, offsets: Floats) -> Floats:
 def trust_in(values: Floats, offsets: Floats, variances: Variances) -> Floats:
     """See `Precisions`: of nodes with these coordinates, (n, k)."""
     farthest = _ORDINARY * np.sqrt(variances.level)
-    trust: Floats = farthest / np.maximum(np.abs(own_levels(values, offsets)), farthest)
-    return trust
+    return np.asarray(farthest / np.maximum(np.abs(own_levels(values, offsets)), farthest))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,8 +206,7 @@ class Eliminated:
     @property
     def shrunk(self) -> Floats:
         """P Q, (n, k, k)."""
-        shrunk: Floats = self.prior.times(self.covariances).transpose(0, 2, 1)
-        return shrunk
+        return np.asarray(self.prior.times(self.covariances).transpose(0, 2, 1))
 
     def left_for_parents(self, values: Floats) -> tuple[Floats, Floats]:
         """What is left for the parents: with the values it was made from, (n, k), the gradients
@@ -315,8 +312,7 @@ class Tree:
         """Of the target's coordinates, (k, k)."""
         one, size = np.ones(1), len(self._basis)
         prior = Precisions.of(target, one - 1, self._steepness, one)
-        found: Floats = prior.plus(np.zeros((1, size, size)))[0]
-        return found
+        return np.asarray(prior.plus(np.zeros((1, size, size)))[0])
 
     def gather(self) -> tuple[Floats, Floats]:
         """Zeros for what campaigns tell to be added to."""
@@ -375,5 +371,4 @@ class Tree:
 def shortened(steps: Floats, basis: Floats) -> Floats:
     """Steps, (n, k), that move no curve by more than the longest."""
     reach = np.abs(steps @ basis.T).max(axis=1, initial=0.0)
-    shorter: Floats = steps * np.minimum(1.0, _LONGEST / np.maximum(reach, _LONGEST))[:, None]
-    return shorter
+    return np.asarray(steps * np.minimum(1.0, _LONGEST / np.maximum(reach, _LONGEST))[:, None])

@@ -408,8 +408,7 @@ def _shared_rates(blocks: Iterable[CampaignHours], groups: int, peers: Peers) ->
     """See `LevelHierarchy.rates`, (groups + 1,)."""
     sums = peers.sum(_rate_sums(block, groups) for block in blocks)
     sums[:, -1] = sums.sum(axis=1)
-    rates: Floats = sums[0] / np.maximum(sums[1], np.finfo(float).tiny)
-    return rates
+    return np.asarray(sums[0] / np.maximum(sums[1], np.finfo(float).tiny))
 
 
 def _rate_sums(block: CampaignHours, groups: int) -> Floats:

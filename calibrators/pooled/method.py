@@ -15,7 +15,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided, Peers, as_array, listed_in
-from calibrators.pooled.cells import FARTHEST, CampaignBlock, log_odds
+from calibrators.pooled.cells import FARTHEST, CampaignBlock, by_block, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
@@ -192,7 +192,6 @@ class _Refit:
         self._trial, self._fields, self._joined = trial, fields, joined
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
         self._peers = window.peers
-        self._ends = np.cumsum([len(cells) for cells in window.blocks])[:-1]
         self._group_of = window.group_of
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
         begun = trial and window.begun_before_newest
@@ -215,8 +214,8 @@ class _Refit:
         knots = replace(window.knots(), stretch=window.stretch)
         coordinates = Coordinates.of(knots, window.mass(knots))
         earlier = memory or Memory.nothing(knots)
-        starts = np.split(earlier.campaigns_in(coordinates, self._campaigns), self._ends)
-        groups = np.split(self._rows, self._ends)
+        starts = by_block(window.blocks, earlier.campaigns_in(coordinates, self._campaigns))
+        groups = by_block(window.blocks, self._rows)
         blocks = [
             CampaignBlock(cells, coordinates, rows, start, self._recent(np.ones((len(cells), 1))))
             for cells, rows, start in zip(window.blocks, groups, starts, strict=True)
@@ -267,7 +266,8 @@ class _Refit:
         return True
 
     def _weigh(self, weights: Floats) -> None:
-        for block, part in zip(self._shape.blocks, np.split(weights, self._ends), strict=True):
+        blocks = self._shape.blocks
+        for block, part in zip(blocks, by_block(blocks, weights), strict=True):
             if (part < 1).any():
                 block.weigh(self._recent(part))
 
@@ -278,11 +278,11 @@ class _Refit:
         if self._fields is None:
             return blocks, None
         found = self._fields.fit(blocks, ages, len(self._ages))
-        sizes = np.cumsum([len(block.expected) for block in blocks])
-        means = np.split(found.means_of(self._campaigns, len(ages)), sizes[:-1])
+        means = found.means_of(self._campaigns, len(ages))
+        parts = by_block([block.expected for block in blocks], means)
         freed = [
             block._replace(expected=block.expected * each)
-            for block, each in zip(blocks, means, strict=True)
+            for block, each in zip(blocks, parts, strict=True)
         ]
         return freed, found
 

@@ -220,8 +220,7 @@ def _campaign_shifts(
     basis = shape.coordinates.basis
     shift = np.einsum("nij,nj->ni", covariances, pull) @ basis.T
     variances, _ = shape.coordinates.variances(covariances)
-    shifts: Floats = shift + _spread(shape, curves, variances)
-    return shifts
+    return np.asarray(shift + _spread(shape, curves, variances))
 
 
 def _prior_shifts(shape: Shape, curves: Floats, priors: Sequence[Variances]) -> Floats:
@@ -398,5 +397,4 @@ def _ends(means: Floats, deviations: Floats, weights: Floats) -> Floats:
 
 def _along(covariances: Floats, directions: Floats) -> Floats:
     """Variances, (c, n), of (c or 1, k, k) along (c or 1, n, k)."""
-    found: Floats = ((directions @ covariances) * directions).sum(axis=2)
-    return found
+    return np.asarray(((directions @ covariances) * directions).sum(axis=2))

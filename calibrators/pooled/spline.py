@@ -24,17 +24,24 @@ _CLOSER = 1 / 8
 """Of the way from the others to scores far away from them, across which there are none."""
 
 
+Numbers = float | Floats
+
+
 class Stretch(NamedTuple):
     """Log-odds of scores with those in a narrow range `factor` times as far from its middle, where
     cells, knots and priors have the resolution of ordinary scores; those beyond its `reach` are
     moved along. The middle lies on a lattice, the factor is a power of two: both seldom change.
-    What lies below `low` or above `high`, across a gap, has come nearer to it first."""
+    What lies below `low` or above `high`, across a gap, has come nearer to it first, then what lies
+    on both sides of `gap`, a middle: of the distance, `side` on each, the share `kept` is left."""
 
-    middle: float | Floats = 0.0
-    reach: float | Floats = 0.0
-    factor: float | Floats = 1.0
-    low: float | Floats = -np.inf
-    high: float | Floats = np.inf
+    middle: Numbers = 0.0
+    reach: Numbers = 0.0
+    factor: Numbers = 1.0
+    low: Numbers = -np.inf
+    high: Numbers = np.inf
+    gap: Numbers = 0.0
+    side: Numbers = 0.0
+    kept: Numbers = 1.0
 
     @classmethod
     def of(cls, low: float, high: float) -> Self:
@@ -47,24 +54,34 @@ class Stretch(NamedTuple):
         return cls(place * reach / _PLACES, reach, factor) if factor > 1 else cls()
 
     @classmethod
-    def exactly(cls, low: float, high: float) -> Self:
-        """That with which they are as wide as ordinary scores, where these are not one score."""
-        factor = min(2 * _NARROW / (high - low), _LARGEST)
-        return cls((low + high) / 2, _REACH / factor, factor)
+    def exactly(cls, low: float, start: float, stop: float, high: float, width: float) -> Self:
+        """That with which they are as wide as ordinary scores, where these are not one score; of a
+        gap between them, from start to stop, an eighth of their width without it is left, and a
+        quarter on each side, where there still are some."""
+        gap = stop - start
+        inner = gap - width / 2 if gap else 0.0
+        kept = width / 8 / inner if gap else 1.0
+        factor = min(2 * _NARROW / (width + gap - (1 - kept) * inner), _LARGEST)
+        parts = (low + high) / 2, _REACH / factor, factor
+        return cls(*parts, gap=(start + stop) / 2, side=inner / 2, kept=kept)
 
     def __call__(self, log_odds: Floats) -> Floats:
         """Stretched, (n,); without a stretch the same to the bit."""
         closer = log_odds - (1 - _CLOSER) * (log_odds - np.clip(log_odds, self.low, self.high))
-        near = np.clip(closer - self.middle, -self.reach, self.reach)
-        return np.asarray(closer + (self.factor - 1) * near)
+        joined = _scaled(closer, self.gap, self.side, self.kept)
+        return _scaled(joined, self.middle, self.reach, self.factor)
 
     def back(self, stretched: Floats) -> Floats:
         """As they were, (n,)."""
-        reach = self.reach * self.factor
-        near = np.clip(stretched - self.middle, -reach, reach)
-        closer = stretched - (1 - 1 / self.factor) * near
+        joined = _scaled(stretched, self.middle, self.reach * self.factor, 1 / self.factor)
+        closer = _scaled(joined, self.gap, self.side * self.kept, 1 / self.kept)
         beyond = closer - np.clip(closer, self.low, self.high)
         return np.asarray(closer + (1 / _CLOSER - 1) * beyond)
+
+
+def _scaled(values: Floats, middle: Numbers, reach: Numbers, factor: Numbers) -> Floats:
+    """Values within reach of the middle times the factor away from it, the others moved along."""
+    return np.asarray(values + (factor - 1) * np.clip(values - middle, -reach, reach))
 
 
 AS_IS = Stretch()
@@ -143,8 +160,7 @@ class Knots:
         if self == onto:
             return curves
         before, after = self.places(onto.positions)
-        moved: Floats = curves[:, before] * (1 - after) + curves[:, before + 1] * after
-        return moved
+        return np.asarray(curves[:, before] * (1 - after) + curves[:, before + 1] * after)
 
 
 _ROWS = 32
@@ -212,8 +228,7 @@ class Coordinates:
         """A curve's value at each of these scores, (n,), by its coordinates, (n, k)."""
         before, after = self.knots.places(log_odds)
         share = after[:, None]
-        found: Floats = self.basis[before] * (1 - share) + self.basis[before + 1] * share
-        return found
+        return np.asarray(self.basis[before] * (1 - share) + self.basis[before + 1] * share)
 
     def of_curves(self, curves: Floats) -> Floats:
         """The coordinates of curves given by their values at the knots, (n, k)."""
@@ -222,12 +237,9 @@ class Coordinates:
 
 def _hinges(knots: Knots) -> Floats:
     """Functions whose second differences are 1 at one knot and 0 elsewhere, (k, k - 2)."""
-    if knots.scores:
-        places = np.arange(float(knots.count))
-        return np.maximum(places[:, None] - places[1:-1], 0.0)
-    positions = knots.positions
-    hinges = np.maximum(positions[:, None] - positions[1:-1], 0.0)
-    return np.asarray(hinges / knots.spacing)
+    places = np.arange(float(knots.count)) if knots.scores else knots.positions
+    hinges = np.maximum(places[:, None] - places[1:-1], 0.0)
+    return np.asarray(hinges / (1.0 if knots.scores else knots.spacing))
 
 
 def _product(rows: Floats, columns: Floats) -> Floats:

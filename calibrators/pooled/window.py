@@ -3,7 +3,6 @@ where the knots lie; and what is remembered of the refit before, which changes n
 method's tolerance.
 """
 
-from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from calibrators.bins.codecs import even_spans
+from calibrators.bins.codecs import even_spans, places_between
 from calibrators.bins.table import BinsTable, ChangedHistory, History, HourTables, view_of
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import GroupOf
@@ -36,15 +35,10 @@ def campaign_spans(tables: HourTables, most: int = MOST) -> Iterator[HourTables]
         return
     names = sorted({name for table in tables.values() for name in table.campaigns})
     for first, behind in even_spans(names, most):
-        yield {hour: _between(table, first, behind) for hour, table in tables.items()}
-
-
-def _between(table: BinsTable, first: str, behind: str | None) -> BinsTable:
-    """The campaigns of first <= name < behind."""
-    names = table.campaigns
-    start = bisect_left(names, first)
-    stop = len(names) if behind is None else bisect_left(names, behind)
-    return view_of(table, start, stop)
+        yield {
+            hour: view_of(table, *places_between(table.campaigns, first, behind))
+            for hour, table in tables.items()
+        }
 
 
 def _quantile(weights: Floats, share: float) -> float:
@@ -62,8 +56,8 @@ _MOST_WORK = 1e8
 _LOW, _HIGH = 0.001, 0.999
 """Shares of the impressions below, and of the predicted positives up to, the outermost knots."""
 
-_MOST_LIE_BETWEEN = 0.05, 0.95
-"""Shares of the impressions below the ends of what a narrow range is known by."""
+_PARTS = np.linspace(0.05, 0.95, 19)
+"""Shares of the impressions below the ends of what a narrow range is known by, and between."""
 
 _KNOWN = 50.0
 """Impressions of a campaign that tell how wide its scores are."""
@@ -107,8 +101,7 @@ class Window:
         spans = chain.from_iterable(map(campaign_spans, history.blocks))
         read = tuple(map(partial(Cells.of, first=first, length=hours), spans))
         blocks = read or (Cells.of({}, first, hours),)
-        found = group_of or _none
-        names = {found(name) for block in blocks for name in block.campaigns}
+        names = {group_of(name) for block in blocks for name in block.campaigns if group_of}
         ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)
         ages = history.as_of - (np.arange(first, first + hours) + ends) / 2
         own = [name for name in names if name is not None]
@@ -134,16 +127,17 @@ class Window:
 
     def rows_of_groups(self, campaigns: tuple[str, ...]) -> Integers:
         """The group of each campaign by its place in `groups`, (c,), -1 for none."""
+        if self.group_of is None:
+            return np.full(len(campaigns), -1)
         places: dict[str | None, int] = {name: row for row, name in enumerate(self.groups)}
-        group_of = self.group_of or _none
-        return np.array([places.get(group_of(name), -1) for name in campaigns], np.int64)
+        return np.array([places.get(self.group_of(name), -1) for name in campaigns], np.int64)
 
     def needed_stretches(self, history: History, pushes: Sequence[int]) -> Stretches:
         """Those that the scores ask for, none of them being stretched."""
         samples = self.grid()[0]
         ends = _ends_of_gaps(samples)
         between = samples * ((middles() >= ends[0]) & (middles() <= ends[1]))
-        found = (_quantile(between, share) for share in _MOST_LIE_BETWEEN)
+        found = (_quantile(between, share) for share in _PARTS[[0, -1]].tolist())
         shared = Stretch.of(*found)._replace(low=ends[0], high=ends[1])
         since = max([history.newest + 1 - len(self.ages), *pushes[-1:]])
         return Stretches(shared, self._own_stretches(shared, history, since))
@@ -153,23 +147,22 @@ class Window:
     ) -> dict[str | None, Stretch]:
         """Of campaigns whose scores are narrow even so, as the hours since the newest push have
         them, cells being too wide to tell; none where all of them together show no steep truth."""
-        most = _OWN_NARROW / float(shared.factor)
-        names = {name for block in self.blocks for name in _narrow(block, most + CELL_WIDTH)}
+        names = {name for block in self.blocks for name in _narrow(block, shared)}
         if not self.peers.any(bool(names)):
             return {}
         parts = [
-            _NarrowScores.of(table, names, most)
+            _NarrowScores.of(table, names, shared)
             for table in history.windows(since, history.newest + 1)
         ]
         pull, information = self.peers.sum(part.slope for part in parts).tolist()
         if pull < _STEEP * information or pull - information < 3 * sqrt(information):
             return {}
-        ends = np.hstack([np.empty((2, 0)), *(part.ends for part in parts)])
+        ends = np.hstack([np.empty((5, 0)), *(part.ends for part in parts)])
         (found,) = self.peers.joined(ends.T, to_first=True)
         own = self.peers.names([name for part in parts for name in part.campaigns])
         return {
-            name: Stretch.exactly(low, high)._replace(low=shared.low, high=shared.high)
-            for name, (low, high) in zip(own, found.tolist(), strict=True)
+            name: Stretch.exactly(*each)._replace(low=shared.low, high=shared.high)
+            for name, each in zip(own, found.tolist(), strict=True)
         }
 
     def knots(self) -> Knots:
@@ -213,55 +206,64 @@ def _mass(block: Cells, knots: Knots) -> Floats:
     return held + sum_at(before + 1, block.predicted * after, knots.count)
 
 
-def _none(campaign: str) -> None:
-    return None
-
-
-def _narrow(block: Cells, most: float) -> Iterator[str]:
-    """Campaigns of which most scores lie within so much in log-odds."""
-    low, high = _ends(block.hours.rows, len(block), block.log_odds, block.samples)
-    return compress(block.campaigns, (high - low < most).tolist())
+def _narrow(block: Cells, shared: Stretch) -> Iterator[str]:
+    """Campaigns of which most scores may be narrow."""
+    columns = block.hours.rows, len(block), block.log_odds, block.samples
+    found = _ends(*columns, shared, CELL_WIDTH)[-1] >= 0
+    return compress(block.campaigns, found.tolist())
 
 
 class _NarrowScores(NamedTuple):
-    """Of campaigns of one block: the ends between which most scores lie, (2, c), and how much the
-    log-odds of outcomes rise by those of the scores between them, as if a campaign had one rate:
-    the slope's score and information, (2,)."""
+    """Of campaigns of one block: the ends of their narrow scores, (5, c), see `_ends`, and how much
+    the log-odds of outcomes rise by those of the scores between them, as if a campaign had one rate
+    on each side of a gap: the slope's score and information, (2,)."""
 
     campaigns: tuple[str, ...]
     ends: Floats
     slope: Floats
 
     @classmethod
-    def of(cls, table: BinsTable, names: Collection[str], most: float) -> Self:
+    def of(cls, table: BinsTable, names: Collection[str], shared: Stretch) -> Self:
         """Of those of these campaigns whose scores are narrow, and not one."""
         table = table.chosen(np.array([name in names for name in table.campaigns], bool))
         scores, outcomes, weights, rows = table.samples()
         at = log_odds(scores)
-        low, high = ends = _ends(rows, len(table), at, weights)
-        narrow = (high > low) & (high - low < most)
-        inside = narrow[rows] & (at >= low[rows]) & (at <= high[rows])
-        at, weights, rows = at[inside], weights[inside], rows[inside]
-        positives = weights * outcomes[inside]
+        ends = _ends(rows, len(table), at, weights, shared)
+        low, start, stop, high, _ = ends[:, rows]
+        inside = ((at >= low) & (at <= start)) | ((at >= stop) & (at <= high))
+        sides = (2 * rows + (at > start))[inside]
+        at, weights, positives = (each[inside] for each in (at, weights, weights * outcomes))
         columns = weights, weights * at, positives
-        counts, moments, clicked = (sum_at(rows, each, len(table)) for each in columns)
+        counts, moments, clicked = (sum_at(sides, each, 2 * len(table)) for each in columns)
         counts = np.maximum(counts, 1.0)
-        offsets, rates = at - (moments / counts)[rows], clicked / counts
-        pull = (offsets * (positives - weights * rates[rows])).sum()
-        information = (offsets**2 * weights * (rates * (1 - rates))[rows]).sum()
-        kept = tuple(compress(table.campaigns, narrow.tolist()))
-        return cls(kept, ends[:, narrow], np.array([pull, information]))
+        offsets, rates = at - (moments / counts)[sides], clicked / counts
+        pull = (offsets * (positives - weights * rates[sides])).sum()
+        information = (offsets**2 * weights * (rates * (1 - rates))[sides]).sum()
+        several = ends[-1] > 0
+        kept = tuple(compress(table.campaigns, several.tolist()))
+        return cls(kept, ends[:, several], np.array([pull, information]))
 
 
-def _ends(rows: Integers, size: int, values: Floats, weights: Floats) -> Floats:
-    """Between which values, ascending for each of so many campaigns, most of its weight lies,
-    (2, c); NaN where too little is known."""
+def _ends(
+    rows: Integers, size: int, values: Floats, weights: Floats, shared: Stretch, coarse: float = 0.0
+) -> Floats:
+    """Of so many campaigns whose values, ascending for each, lie within less than narrow scores,
+    but for one wider gap: low, where the gap begins and ends, or the high end twice, high, and how
+    wide that is without the gap, (5, c). NaN of others, and where too little is known. Values may
+    be coarse by so much."""
+    weights = weights * ((values >= shared.low) & (values <= shared.high))
     reached, totals = np.cumsum(weights), sum_at(rows, weights, size)
-    goals = np.cumsum(totals) - totals + np.outer(_MOST_LIE_BETWEEN, totals)
+    goals = np.cumsum(totals) - totals + np.outer(_PARTS, totals)
     # Of no value the last is nan.
     places = np.minimum(np.searchsorted(reached, goals), len(values) - 1)
     found = np.append(values, np.nan)[places]
-    return np.where(totals >= _KNOWN, found, np.nan)
+    before, low, high = np.diff(found, axis=0).argmax(axis=0), *found[[0, -1]]
+    gap = found[[before, before + 1], np.arange(size)]
+    most = _OWN_NARROW / shared.factor + coarse
+    start, stop = np.where(gap[1] - gap[0] < most, high, gap)
+    width = high - low - (stop - start)
+    narrow = (totals >= _KNOWN) & (width < most)
+    return np.where(narrow, (low, start, stop, high, width), np.nan)
 
 
 def _ends_of_gaps(samples: Floats) -> tuple[float, float]:
@@ -408,8 +410,7 @@ class Memory:
 
     def target_in(self, coordinates: Coordinates) -> Floats:
         """The target's coordinates, (k,)."""
-        target: Floats = self._in(coordinates, self.target)[0]
-        return target
+        return np.asarray(self._in(coordinates, self.target)[0])
 
     def groups_in(self, coordinates: Coordinates, names: Sequence[str]) -> Floats:
         """The groups' coordinates, (g, k), 0 for one that is new."""

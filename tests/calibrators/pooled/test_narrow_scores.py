@@ -201,6 +201,27 @@ def test_some_campaigns_may_have_narrow_scores_and_the_others_wide_ones():
         assert found == pytest.approx(np.tile(logit(truth(RANKS)), 12), abs=0.4)
 
 
+@pytest.mark.parametrize("parts", [(0.3, 0.0), (0.3, 0.12), (0.0, 0.12)])
+def test_campaigns_may_have_narrow_scores_in_two_places_and_some_of_0_and_1(parts):
+    """Of two placements, say: log-odds were served that are up to 1.5 to 4.8 away."""
+    rng, middles = np.random.default_rng(3), np.linspace(-5.0, -2.8, 12)
+    (second, ends), hours, rows = parts, {}, np.repeat(np.arange(12), 1000)
+    for hour in range(NEWEST - 23, NEWEST + 1):
+        ranks, cut = rng.normal(size=len(rows)), rng.random(len(rows)) < ends
+        above, one = rng.random(len(rows)) < second, rng.random(len(rows)) < 0.5
+        rates = expit(logit(truth(ranks)) + 2.4 * above)
+        scores = np.where(cut, one, expit(middles[rows] + 2.5 * above + 0.03 * ranks))
+        clicks = rng.binomial(1, np.where(cut, np.where(one, 0.8, 0.005), rates))
+        hours[hour] = table(NAMES, rows, scores, np.ones(len(rows)), clicks.astype(np.float64))
+    atlas = Pooled().refit(history(hours)).atlas
+
+    own = np.repeat(atlas.rows(NAMES), len(RANKS))
+    for place in range(1 + (second > 0)):
+        at = expit(middles[:, None] + 2.5 * place + 0.03 * RANKS).reshape(-1)
+        wanted = np.tile(logit(truth(RANKS)) + 2.4 * place, 12)
+        assert logit(atlas.look_up(own, at)) == pytest.approx(wanted, abs=0.6)
+
+
 def test_narrow_scores_that_tell_outcomes_as_they_should_are_not_stretched():
     """Maps go on to share their knots; outcomes that come without an impression say nothing."""
     rng, rows = np.random.default_rng(2), np.repeat(np.arange(12), 400)
