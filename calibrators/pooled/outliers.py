@@ -172,6 +172,9 @@ COLLAPSE = 3.0
 CERTAINTY = 5.0
 """Standard deviations, of chance and of ordinary drift, by which a collapse exceeds both."""
 
+_LIKELY = 1.0
+"""Standard deviations of chance by which it is beyond a fall by `COLLAPSE`, which is believed."""
+
 _NORMAL_QUARTILE = 0.6745
 """The median of the absolute value of a standard normal variable."""
 
@@ -209,8 +212,8 @@ def outage_hours(platform: PlatformHours) -> NDArray[np.bool_]:
 
     In a span of hours the ratio of observed to expected positives must fall to below 1 /
     `COLLAPSE` of the median span's, by more than `CERTAINTY` times the ordinary drift (median
-    absolute deviation of the log ratios of spans) and by more than chance (signed root of the
-    Poisson deviance under -`CERTAINTY`); the span's hours below 1 / `COLLAPSE` are an outage. No
+    absolute deviation of the log ratios of spans) and of chance (signed root of the Poisson
+    deviance), and be likely below it; the span's hours below 1 / `COLLAPSE` are an outage. No
     taste changes that fast in all campaigns at once. What has lasted for half of the hours is the
     median: it is believed. So is what has collapsed against the expected alone, not against the
     steady: these impressions have their positives, and it is the scores that are others. Hours at
@@ -246,10 +249,13 @@ def _of_span(hourly: Floats, seen: Floats, span: int) -> NDArray[np.bool_]:
 def _collapsed(observed: Floats, usual: Floats, tested: NDArray[np.bool_]) -> NDArray[np.bool_]:
     logs = np.log((observed + 0.5) / (usual + 0.5))
     drift = float(np.median(np.abs(logs[tested]))) / _NORMAL_QUARTILE
-    deviance = 2 * (observed * np.log((observed + 1e-300) / (usual + 1e-300)) - observed + usual)
-    sure = (observed < usual) & (deviance > CERTAINTY**2)
-    far: NDArray[np.bool_] = logs < -max(float(np.log(COLLAPSE)), CERTAINTY * drift)
-    return sure & far
+    far: NDArray[np.bool_] = logs < -CERTAINTY * drift
+    return far & _below(observed, usual, CERTAINTY) & _below(observed, usual / COLLAPSE, _LIKELY)
+
+
+def _below(observed: Floats, most: Floats, deviations: float) -> NDArray[np.bool_]:
+    nats = poisson_evidence(most, observed)
+    return np.asarray((observed < most) & (2 * nats > deviations**2))
 
 
 def _continued(out: NDArray[np.bool_], expected: Floats) -> NDArray[np.bool_]:
@@ -275,8 +281,11 @@ _MOST_LEFT = 2 / 3
 _TINY = 1e-9
 """Positives, fewer than any there are."""
 
-_BURST_EVIDENCE, _MOST_OF_ONE = 6.0, 3.0
+_EVIDENCE, _MOST_OF_ONE = 5.0, 2.5
 """Nats of all campaigns, and of one: two that jump by themselves are no burst."""
+
+_SHARES = (0.03, 0.1, 0.3)
+"""Of all campaigns, that may be hit."""
 
 _FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
 """Campaigns that are raised together, as number and as shares of those that expect a positive:
@@ -310,20 +319,23 @@ class BurstScan(NamedTuple):
         without a positive; minus infinity where hours are missing."""
         seen, usual = span_sums(self.observed, span), span_sums(self.usual, span)
         before, quiet = (table[:, : usual.shape[1]] for table in (self.before, self.quiet))
-        left = span * quiet / (usual + _TINY)
-        ratios = (*_RATIOS, np.where(left < _MOST_LEFT, left, 1.0))
+        left = np.minimum(span * quiet / (usual + _TINY), 1.0)
         usual *= before
-        nats = np.max([seen * np.log(ratio) - (ratio - 1) * usual for ratio in ratios], axis=0)
+        logs = [seen * np.log(ratio) - (ratio - 1) * usual for ratio in (*_RATIOS, left)]
+        logs[-1][left >= _MOST_LEFT] = -np.inf
+        nats = np.max(logs, axis=0)
         return np.pad(nats, ((0, 0), (0, span - 1)), constant_values=-np.inf)
 
     def sums(self) -> Floats:
-        """Over all campaigns, (s, h): for each span, that a share of them is hit. Source: Xie and
-        Siegmund, Sequential multi-sensor change-point detection, Annals of Statistics 41, 2013."""
-        begins, found = self.evidence(1) > 0, []
+        """Over all campaigns, (s, h): for each span, that each of `_SHARES` of them is hit. Source:
+        Xie and Siegmund, Sequential multi-sensor change-point detection, Annals of Statistics 41,
+        2013."""
+        begins, found = self.evidence(1) > -1, []
         for span in range(1, min(LONGEST_BURST, self.usual.shape[1] + 1)):
-            logs = np.log(_LEAST_TOGETHER) + np.where(begins, self.evidence(span), -np.inf)
-            each = np.logaddexp(np.log1p(-_LEAST_TOGETHER), logs)
-            found.append(np.minimum(each, _MOST_OF_ONE).sum(axis=0))
+            nats = np.where(begins, self.evidence(span), -np.inf)
+            for share in _SHARES:
+                each = np.logaddexp(np.log1p(-share), np.log(share) + nats)
+                found.append(np.minimum(each, _MOST_OF_ONE).sum(axis=0))
         return np.array(found)
 
 
@@ -347,17 +359,22 @@ def _scans(
 
 
 def _bursts(scans: Scans, tested: Floats, peers: Peers) -> Iterator[Burst]:
-    """However long they last, in turn, none within `LONGEST_BURST` hours of another's first."""
-    sums, behind = peers.sum(scan.sums() for scan in scans()), 0
-    least = np.log1p(-_LEAST_TOGETHER) - np.log(_LEAST_TOGETHER)
-    for first in np.flatnonzero(sums.max(axis=0) > _BURST_EVIDENCE).tolist():
-        span = int(np.argmax(sums[:, first])) + 1
+    """However long they last, the likeliest first, none that begins within the `LONGEST_BURST`
+    first hours of another."""
+    sums = peers.sum(scan.sums() for scan in scans())
+    most, taken = sums.max(axis=0), np.zeros(len(tested), bool)
+    for first in np.argsort(-most, kind="stable")[: np.count_nonzero(most > _EVIDENCE)].tolist():
+        span, place = divmod(int(np.argmax(sums[:, first])), len(_SHARES))
+        span += 1
+        if taken[first : first + span].any():
+            continue
+        least = np.log1p(-_SHARES[place]) - np.log(_SHARES[place])
         rows = [scan.evidence(span)[:, first] > least for scan in scans()]
         together = int(peers.sum(np.array([np.count_nonzero(some)]) for some in rows)[0])
         enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
-        if first >= behind and enough <= together <= _MOST_TOGETHER * tested[first]:
+        if enough <= together <= _MOST_TOGETHER * tested[first]:
             lasts = _length(scans, Burst(rows, first, first), span, peers)
-            behind = first + min(lasts, LONGEST_BURST)
+            taken[first : first + min(lasts, LONGEST_BURST)] = True
             yield Burst(rows, first, first + lasts)
 
 
@@ -377,13 +394,20 @@ def _length(scans: Scans, burst: Burst, span: int, peers: Peers) -> int:
     return int(np.argmax(np.append(back, True)))
 
 
-_LOOKS = 3
-"""At all campaigns: none counts for much more than the look before leaves usual."""
+_LOOKS = 6
+"""At all campaigns, each with what the look before leaves usual."""
+
+_RAISED_BY, _ODDS_OF_BOTS = 3.0, 0.1
+"""What bots may make of a campaign, and the odds of it, as far as a market is looked for."""
+
+_CERTAIN = 100.0
+"""Nats; more would overflow."""
 
 
 def _everyone(blocks: Sequence[CampaignHours], ratios: Sequence[Floats], peers: Peers) -> Floats:
     """The ratio of all campaigns to what is usual, (h,), 1 at least, as those have it that are not
-    raised against it: bots in a tenth of them are no market."""
+    raised against it: bots in a fifth of them are no market. Each look is a step of expectation
+    maximisation (Dempster, Laird and Rubin, JRSS B 39, 1977)."""
     everyone = np.full(blocks[0].expected.shape[1], FARTHEST)
     for _ in range(_LOOKS):
         parts = zip(blocks, ratios, strict=True)
@@ -396,10 +420,11 @@ def _everyone(blocks: Sequence[CampaignHours], ratios: Sequence[Floats], peers: 
 
 def _of_all(block: CampaignHours, usual: Floats) -> Floats:
     """Expected and observed positives, (2, h): of a campaign as many as count in outages at most,
-    and none more than two standard deviations above the usual."""
+    and as far as they are likelier as usual than raised by bots."""
+    raised = block.observed * np.log(_RAISED_BY) - (_RAISED_BY - 1) * usual
     share = CAMPAIGN_CAP / np.maximum(block.expected, CAMPAIGN_CAP)
-    observed = share * np.minimum(block.observed, usual + 2 * np.sqrt(usual))
-    return np.stack(((share * block.expected).sum(axis=0), observed.sum(axis=0)))
+    share /= 1 + _ODDS_OF_BOTS * np.exp(np.minimum(raised, _CERTAIN))
+    return np.stack(((share * block.expected).sum(axis=0), (share * block.observed).sum(axis=0)))
 
 
 def burst_hours(blocks: Sequence[CampaignHours], peers: Peers = ALONE) -> list[NDArray[np.bool_]]:
