@@ -20,6 +20,8 @@ _LEAST, _LARGEST = 1e-6, 1e3
 # Share of the conversions that a round must move, or it is the last: where each click has one hour
 # to convert in, nothing but chance tells how many come by the others, and rounds would follow it.
 _SETTLED: Final = 1e-3
+# The share of conversions on one day of the week that makes their reports weekly.
+_ALL_BUT: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +92,12 @@ class Calendar:
     def flat(self) -> bool:
         """Whether no hour differs from another."""
         return bool((self.factors == self.factors[:, :1]).all())
+
+    @property
+    def weekly(self) -> bool:
+        """Whether hardly any late conversions come but on one day of the week."""
+        days = self.factors[1].reshape(7, 24).sum(axis=1)
+        return bool(days.max() > _ALL_BUT * days.sum())
 
     def means(self, clicked_at: float, knots: Floats) -> Floats:
         """Mean of s between each age and the next, (k - 1,), for a click at that moment.

@@ -158,7 +158,9 @@ def label(
     if delays is not None and rules.mode == "posterior":
         clicks = clicks.before_silence(delays)
     probabilities, share = clicks.p, clicks.share
-    if delays is not None and rules.drift_correction:
+    # In a week's batch are clicks of a week: their rate is not that of a day's. Scores need it.
+    weekly = delays is not None and delays.calendar is not None and delays.calendar.weekly
+    if delays is not None and rules.drift_correction and not (weekly and rules.post_click):
         prior = PRIOR_COUNT
         if (moved := clicks.at_their_pace(delays)) is not None:
             (probabilities, share), prior = moved, _RATE_KNOWN

@@ -284,6 +284,9 @@ _TINY = 1e-9
 _EVIDENCE, _MOST_OF_ONE = 5.0, 2.5
 """Nats of all campaigns, and of one: two that jump by themselves are no burst."""
 
+_ABOUT = 0.75
+"""Of the nats that there are at most."""
+
 _SHARES = (0.03, 0.1, 0.3)
 """Of all campaigns, that may be hit."""
 
@@ -359,22 +362,22 @@ def _scans(
 
 
 def _bursts(scans: Scans, tested: Floats, peers: Peers) -> Iterator[Burst]:
-    """However long they last, the likeliest first, none that begins within the `LONGEST_BURST`
-    first hours of another."""
+    """However long they last, in turn, none within `LONGEST_BURST` hours of another's first; each
+    begins where that is about as likely as in the hours after."""
     sums = peers.sum(scan.sums() for scan in scans())
-    most, taken = sums.max(axis=0), np.zeros(len(tested), bool)
-    for first in np.argsort(-most, kind="stable")[: np.count_nonzero(most > _EVIDENCE)].tolist():
+    most, behind = sums.max(axis=0), 0
+    for first in np.flatnonzero(most > _EVIDENCE).tolist():
+        if first < behind or most[first] < _ABOUT * most[first : first + LONGEST_BURST].max():
+            continue
         span, place = divmod(int(np.argmax(sums[:, first])), len(_SHARES))
         span += 1
-        if taken[first : first + span].any():
-            continue
         least = np.log1p(-_SHARES[place]) - np.log(_SHARES[place])
         rows = [scan.evidence(span)[:, first] > least for scan in scans()]
         together = int(peers.sum(np.array([np.count_nonzero(some)]) for some in rows)[0])
         enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
         if enough <= together <= _MOST_TOGETHER * tested[first]:
             lasts = _length(scans, Burst(rows, first, first), span, peers)
-            taken[first : first + min(lasts, LONGEST_BURST)] = True
+            behind = first + min(lasts, LONGEST_BURST)
             yield Burst(rows, first, first + lasts)
 
 

@@ -258,3 +258,22 @@ def test_what_is_refused():
     for seconds in (-1.0, np.nan):
         with pytest.raises(ValueError, match=f"post_click = {seconds}: must be at least 0"):
             LabelRules(post_click=seconds)
+
+
+def test_where_all_conversions_are_reported_on_one_day_of_the_week_the_model_is_believed():
+    """On Sunday at 02:00 comes what the week's clicks have sold: of today's it says little."""
+    random, n, as_of = np.random.default_rng(3), 60_000, 4 * WINDOW
+    rows, clicked = random.integers(0, 4, n), np.sort(random.uniform(0, as_of, n))
+    sunday = 3 * 24 * HOUR + 2 * HOUR
+    delay = np.ceil((clicked - sunday) / WINDOW) * WINDOW + sunday - clicked
+    delay = np.where(random.random(n) < 0.3, delay, np.nan)
+    stream, names = Stream(np.full(n, 0.3), rows, clicked, delay), [f"c{k}" for k in range(4)]
+    past = stream.known(np.ones(n, bool), as_of)
+    delays = DelayDistribution.fit(past.delay, past.age, rows, names, window=WINDOW, as_of=as_of)
+
+    for days in range(7):
+        then = as_of - days * 24 * HOUR
+        new = (clicked >= then - 24 * HOUR) & (clicked < then - HOUR)
+        about = rows[new], names, LabelRules(post_click=HOUR), clicked[new]
+        labels = label(stream.scores[new], stream.known(new, then), delays, *about)
+        assert labels.sum() == pytest.approx(np.count_nonzero(delay[new] > 0), rel=0.1)

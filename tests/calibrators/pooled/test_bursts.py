@@ -56,6 +56,15 @@ def test_many_that_are_raised_do_not_hide_themselves():
     assert np.mean([each[factors == 1].mean() for each in found]) < 0.002
 
 
+def test_a_burst_in_a_fifth_of_campaigns_with_few_clicks_is_no_market():
+    """One and a half an hour each: all together are higher by two fifths meanwhile."""
+    factors = raised(slice(0, 12), NEWEST, 3.0)
+    found = [burst_hours([block(factors, seed, 1.5)])[0] for seed in range(20)]
+
+    assert np.mean([each[factors > 1].mean() for each in found]) > 0.6
+    assert np.mean([each[factors == 1].mean() for each in found]) < 0.002
+
+
 def test_a_campaign_that_shows_little_itself_weighs_nothing_either():
     """Nineteen clicks in place of eight, for an hour, are less than any test of one takes."""
     observed = np.full((CAMPAIGNS, HOURS), 8.0)

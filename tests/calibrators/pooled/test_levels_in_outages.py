@@ -104,6 +104,15 @@ def test_a_real_fall_is_followed(left):
     assert found.target_shift - before.target_shift == pytest.approx(log(left), abs=0.25)
 
 
+def test_a_fall_to_two_fifths_is_seldom_an_outage_by_chance():
+    """Of 60 clicks, two fifths are often less than a third: one fall in six was not followed."""
+    expected = np.full((40, HOURS), 1.5)
+    rates = expected * broken(47, 48, 0.4)
+    seen = [np.random.default_rng(seed).poisson(rates).astype(float) for seed in range(60)]
+
+    assert sum(bool(out_of(expected, observed)[-1]) for observed in seen) <= 4
+
+
 def test_scores_that_rise_are_no_outage():
     """The impressions have as many positives as before: another model scores them, whose curve the
     positives of two hours do not know yet."""
