@@ -21,12 +21,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from calibrators.maps.groups import (
-    LONGEST_EXPRESSION,
-    CampaignGroups,
-    FieldGroups,
-    StoredGroups,
-)
+from calibrators.maps.groups import LONGEST_EXPRESSION, CampaignGroups, FieldGroups, StoredGroups
 from calibrators.registry import METHODS
 
 _MINUTES_OF_AN_HOUR = 60
@@ -198,8 +193,7 @@ class Settings(BaseSettings):
         0.5, ge=0.001, le=60, description="Longest wait for these replicas."
     )
     allow_volatile_store: bool = Field(
-        False,
-        description="Do not call a service degraded whose Redis keeps no append-only file.",
+        False, description="Do not call a service degraded whose Redis keeps no append-only file."
     )
     data_dir: DataDir = Field(
         Path("sirocco-data"),
@@ -297,8 +291,7 @@ class Settings(BaseSettings):
         " at most 20: probabilities are calibrated for each value of each of them, too.",
     )
     field_pairs: FieldPairs = Field(
-        (),
-        description="Pairs of fields that act together, such as `device*placement`, at most 20.",
+        (), description="Pairs of fields that act together, such as `device*placement`, at most 20."
     )
     group_field: MaybeField = Field(
         None,

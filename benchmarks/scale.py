@@ -81,11 +81,7 @@ def parts(units: UnitCosts) -> Iterator[Row]:
         yield _needed(f"API, events {traffic}", api, "cores")
         yield _needed(f"Redis, events {traffic}", redis, "masters")
     busy = A_SECOND * units.fold / 1e6
-    yield (
-        "worker, folds",
-        f"{A_SECOND:,} x {units.fold:.2f} us",
-        f"{busy:.0%} of the one worker",
-    )
+    yield ("worker, folds", f"{A_SECOND:,} x {units.fold:.2f} us", f"{busy:.0%} of the one worker")
     for batch in (1, 100, 1_000):
         yield _needed(f"API, scores in batches of {batch:,}", units.score(batch), "cores")
     each = units.of("memory", "id", "bytes")

@@ -57,8 +57,7 @@ class CanaryEvidence:
     @property
     def total(self) -> Floats:
         """ln of all evidence, (...), to compare with BOUND."""
-        found: Floats = np.logaddexp.reduce(self.logs, axis=-1)
-        return found
+        return np.asarray(np.logaddexp.reduce(self.logs, axis=-1))
 
     @property
     def reason(self) -> str | None:
@@ -77,5 +76,4 @@ def log_ratios(challenger: Floats, champion: Floats, counts: Floats, positives: 
     gains = np.stack((np.full_like(odds, -log(RATE)), np.full_like(odds, log(RATE)), odds), axis=-1)
     # What multiplies odds by exp(gain) divides the probability of no positive by this.
     losses = np.log1p(np.expm1(gains) * predicted[:, np.newaxis])
-    found: Floats = positives @ gains - counts @ losses
-    return found
+    return np.asarray(positives @ gains - counts @ losses)

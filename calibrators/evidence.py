@@ -106,8 +106,7 @@ class PcocEvidence:
     def directions(self) -> Floats:
         """ln M of each direction, (2, c), to compare with `bound_of`; -inf before an hour."""
         logs = self.values[len(SUMS) :].reshape(len(DIRECTIONS), _RATES_EACH, len(self.campaigns))
-        mixed: Floats = np.logaddexp.reduce(logs, axis=1) - log(_RATES_EACH)
-        return mixed
+        return np.asarray(np.logaddexp.reduce(logs, axis=1) - log(_RATES_EACH))
 
 
 def _advanced(logs: Floats, predicted: Floats, positives: Floats) -> Floats:
@@ -115,8 +114,7 @@ def _advanced(logs: Floats, predicted: Floats, positives: Floats) -> Floats:
     negative binomial counts with the rate's mean and with the margin's."""
     grown = np.log((_RATES * predicted + _SHAPE) / (_EDGES * predicted + _SHAPE))
     ratio = positives * np.log(_RATES / _EDGES) - (positives + _SHAPE) * grown
-    advanced: Floats = np.minimum(np.logaddexp(logs, 0.0) + ratio, _MOST)
-    return advanced
+    return np.asarray(np.minimum(np.logaddexp(logs, 0.0) + ratio, _MOST))
 
 
 def _interval(predicted: Floats, positives: Floats, variance: Floats) -> tuple[Floats, Floats]:

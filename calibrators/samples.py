@@ -114,8 +114,7 @@ def expit(log_odds: Floats) -> Floats:
     # Here, because an API process looks up and never fits: scipy would be a third of its start.
     from scipy import special
 
-    probabilities: Floats = special.expit(log_odds)
-    return probabilities
+    return np.asarray(special.expit(log_odds))
 
 
 def is_nan(value: Any) -> bool:

@@ -273,10 +273,7 @@ _BODY: Final[Problems] = {
     413: ("body-too-large",),
     415: ("unsupported-media-type", "unsupported-encoding"),
 }
-_IN_COLUMNS: Final[Problems] = {
-    409: ("unknown-dictionary",),
-    415: ("unsupported-columns-version",),
-}
+_IN_COLUMNS: Final[Problems] = {409: ("unknown-dictionary",), 415: ("unsupported-columns-version",)}
 _BROKEN: Final[Problems] = {422: ("broken-rule",)}
 _STORE: Final[Problems] = {503: ("store-unavailable",)}
 _JOB: Final[Problems] = {429: ("queue-full",)}

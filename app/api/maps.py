@@ -155,9 +155,7 @@ def _labelled(snapshot: Snapshot, target: str, label: str) -> Atlas:
 
 
 @router.get(
-    "/atlas/{target}",
-    response_class=Response,
-    responses={304: {"description": "Not changed."}},
+    "/atlas/{target}", response_class=Response, responses={304: {"description": "Not changed."}}
 )
 async def download_atlas(
     given: Given,

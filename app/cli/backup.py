@@ -84,9 +84,7 @@ def restore(
 
 
 def drill(
-    redis_url: options.RedisUrl = None,
-    data_dir: options.DataDir = None,
-    json: options.Json = False,
+    redis_url: options.RedisUrl = None, data_dir: options.DataDir = None, json: options.Json = False
 ) -> None:
     """Try a backup: make one, restore it beside the service, and read all of it with a new Redis.
 

@@ -221,9 +221,7 @@ class ReadingOptions:
         None, "As how many rows each counts, such as 10 where 1 of 10 was kept.", metavar="COLUMN"
     )
     impressions: str | None = _read(
-        None,
-        "With --clicks: a row stands for so many impressions of one score.",
-        metavar="COLUMN",
+        None, "With --clicks: a row stands for so many impressions of one score.", metavar="COLUMN"
     )
     clicks: str | None = _read(
         None, "With --impressions: how many of them were clicked.", metavar="COLUMN"
@@ -326,11 +324,7 @@ class RefitOptions:
 
 
 _judged = partial(
-    named,
-    DELAYED,
-    "--judged",
-    parser=lambda text: hours(text, "--judged"),
-    metavar="DURATION",
+    named, DELAYED, "--judged", parser=lambda text: hours(text, "--judged"), metavar="DURATION"
 )
 _AT_END = "With --delayed: how much of a log's end is evaluated, such as 2d."
 _OR_REGIME = f"{_AT_END} With --compare: how many hours of each regime."

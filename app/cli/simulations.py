@@ -246,9 +246,7 @@ class AuctionOptions:
     confidence: float = _clicks(0.95, "Of intervals.", min=0.5, max=0.999)
     alphas: str | None = _sweep(None, "Which, comma-separated.", show_default=ALPHAS)
     loads: str | None = _sweep(
-        None,
-        "Mainline ads a page, as multiples of today's, comma-separated.",
-        show_default=LOADS,
+        None, "Mainline ads a page, as multiples of today's, comma-separated.", show_default=LOADS
     )
 
 

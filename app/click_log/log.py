@@ -16,13 +16,7 @@ from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.folder import Folder
 from app.click_log.maintenance import UnattributedConversions, compact, count_unattributed, finalise
 from app.click_log.parts import CLICKS, CONVERSIONS, DATASETS, PART, QUARANTINE, Partition
-from app.click_log.reading import (
-    Sample,
-    StoredHours,
-    read_clicks,
-    read_conversions,
-    read_values,
-)
+from app.click_log.reading import Sample, StoredHours, read_clicks, read_conversions, read_values
 from app.click_log.rows import ClosedClick, click_rows, conversion_rows
 from app.click_log.store import PartStore
 from app.storage.blocks import StoredConversion

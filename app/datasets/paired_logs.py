@@ -11,13 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.click_log.rows import Hashes, hash_ids
-from app.datasets.impressions import (
-    BID_RULE,
-    CAMPAIGN_RULE,
-    LARGEST_BID,
-    OUTCOME_RULE,
-    LogColumns,
-)
+from app.datasets.impressions import BID_RULE, CAMPAIGN_RULE, LARGEST_BID, OUTCOME_RULE, LogColumns
 from app.datasets.options import Reading
 from app.datasets.parts import Where, name_of, shown
 from app.datasets.reading import LogReader

@@ -11,13 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.click_log.folder import Folder
-from app.datasets.bin_tables import (
-    BinsDigest,
-    TargetBins,
-    bins_of_group,
-    hours_of,
-    write_bins,
-)
+from app.datasets.bin_tables import BinsDigest, TargetBins, bins_of_group, hours_of, write_bins
 from app.datasets.impressions import LogColumns, event_batches
 from app.datasets.options import Reading
 from app.datasets.parts import shown

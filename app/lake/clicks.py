@@ -30,12 +30,7 @@ from app.click_log.rows import (
     value_columns,
 )
 from app.click_log.store import Contents
-from app.datasets.click_events import (
-    ClickEventColumns,
-    ClickEventReader,
-    FileTimes,
-    file_times,
-)
+from app.datasets.click_events import ClickEventColumns, ClickEventReader, FileTimes, file_times
 from app.datasets.options import Reading
 from app.datasets.parts import is_there, parts_of, place_below, shown
 from app.errors import CommandError

@@ -289,11 +289,7 @@ class OpenClicks:
         for counted in (*found[2::3], former):
             readable = {as_text(name): text for name, text in counted.items() if text.isdigit()}
             counters.update({name: int(text) for name, text in readable.items()})
-        return {
-            "open": sum(found[::3]),
-            "waiting": sum(found[1::3]),
-            **counters,
-        }
+        return {"open": sum(found[::3]), "waiting": sum(found[1::3]), **counters}
 
 
 MOST_BEHAVIOURS: Final = 256

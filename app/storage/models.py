@@ -139,11 +139,7 @@ class Models:
         self._client.delete(keys.training(target, as_of))
 
     def _keep(self, lease_token: LeaseToken, target: str, version: str) -> None:
-        names = [
-            keys.lease(lease_token.name),
-            keys.model(target, version),
-            keys.models(target),
-        ]
+        names = [keys.lease(lease_token.name), keys.model(target, version), keys.models(target)]
         arguments = (lease_token.value, version, self._kept, keys.model(target, ""))
         status = self._publish(keys=names, args=arguments)
         check_published(status, lease_token.name, f"model {version!r}")

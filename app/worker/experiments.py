@@ -366,10 +366,7 @@ def _is_watched(experiment: Experiment) -> bool:
 
 
 def _with_events(
-    watch: _Watch,
-    tables: Sequence[BinsTable],
-    served: Sequence[_Served],
-    come: float = 1.0,
+    watch: _Watch, tables: Sequence[BinsTable], served: Sequence[_Served], come: float = 1.0
 ) -> _Watch:
     """With the events of the arm in one hour, in tables by cells of scores, of whose clicks this
     share has come, as the challenger and the champion predict them."""

@@ -397,10 +397,7 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
 
 
 def _guarded(
-    candidate: Fitted,
-    compared: Atlas | None,
-    history: History,
-    campaigns: set[str] | None = None,
+    candidate: Fitted, compared: Atlas | None, history: History, campaigns: set[str] | None = None
 ) -> Guarded | None:
     """By the newest hour; given campaigns, nothing of the others is up for decision."""
     if candidate.trial is None:

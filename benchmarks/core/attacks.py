@@ -136,10 +136,7 @@ def _ratios(platform: Platform, attack: Attack, hour: int, atlas: Atlas) -> tupl
     truth, hit = _hour(platform, hour).truth, rows == attack.campaign
     campaign = atlas.map_of(platform.names[attack.campaign])(scores[hit])
     target = (atlas.target_map or CalibrationMap.identity())(scores[~hit])
-    return (
-        float(campaign.sum() / truth[hit].sum()),
-        float(target.sum() / truth[~hit].sum()),
-    )
+    return (float(campaign.sum() / truth[hit].sum()), float(target.sum() / truth[~hit].sum()))
 
 
 KINDS = ("all clicks", "no clicks", "constant scores")

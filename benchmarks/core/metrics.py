@@ -124,10 +124,7 @@ def _of_groups(log: Log, groups: Integers, sizes: Sizes) -> Table:
             lambda: gauc(p, y, groups),
             lambda: [roc_auc_score(part.y, part.p) for part in both],
         ),
-        "gcs_auc": (
-            lambda: gcs_auc(p, y, bids, groups),
-            lambda: [cs_auc(*part) for part in parts],
-        ),
+        "gcs_auc": (lambda: gcs_auc(p, y, bids, groups), lambda: [cs_auc(*part) for part in parts]),
     }
     together: Ways = {"together": lambda: log.rows(np.argsort(groups, kind="stable"))}
     apart = _seconds(together, sizes.rounds)["together"]

@@ -222,9 +222,5 @@ def _error(shares: Floats, span: Span) -> float:
 
 
 PART = Part(
-    "pccem",
-    "Post-click model, delays and labels",
-    __doc__,
-    measure,
-    lambda: measure(LARGE),
+    "pccem", "Post-click model, delays and labels", __doc__, measure, lambda: measure(LARGE)
 )

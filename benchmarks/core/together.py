@@ -118,10 +118,4 @@ def _peak_bytes(worker: BaseProcess) -> int:
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
-PART = Part(
-    "together",
-    "One refit by several workers",
-    __doc__,
-    measure,
-    lambda: measure(100_000),
-)
+PART = Part("together", "One refit by several workers", __doc__, measure, lambda: measure(100_000))

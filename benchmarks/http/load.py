@@ -140,10 +140,7 @@ class Way:
     def send(self, messages: Sequence[bytes], repeats: int) -> tuple[float, float]:
         """Seconds of CPU and of wall time per request, on connections that are open and warm."""
         count = len(messages) * repeats
-        with (
-            self.server.awake(),
-            Connections(self.server.port, self.connections) as connections,
-        ):
+        with self.server.awake(), Connections(self.server.port, self.connections) as connections:
             connections.send(messages[: self.connections])
             cpu, wall = self.server.cpu_seconds, perf_counter()
             connections.send(list(messages) * repeats)

@@ -152,10 +152,7 @@ def _served(store: Store, publishing: Publishing, rounds: int, services: int) ->
         by_notice = _milliseconds(publishing, running, rounds)
         silent = opened.enter_context(publishing.silent())
         by_polling = _milliseconds(silent, running, max(3, rounds // 2))
-    return {
-        **_quantiles("by notice", by_notice),
-        **_quantiles("by polling", by_polling),
-    }
+    return {**_quantiles("by notice", by_notice), **_quantiles("by polling", by_polling)}
 
 
 def _milliseconds(publishing: Publishing, running: Sequence[Started], rounds: int) -> list[float]:

@@ -20,10 +20,7 @@ class NotInstalled(Exception):
 
 
 def environment(
-    name: str,
-    folder: Path = FOLDER,
-    environments: Path = ENVIRONMENTS,
-    options: Sequence[str] = (),
+    name: str, folder: Path = FOLDER, environments: Path = ENVIRONMENTS, options: Sequence[str] = ()
 ) -> Path:
     """The Python of the peer's environment, made with pip's options if it is not there yet.
 

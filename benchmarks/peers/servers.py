@@ -157,12 +157,7 @@ def _process(
     # What it starts stays on the same core.
     with on_core(0), log.open("wb") as said:
         return subprocess.Popen(
-            words,
-            cwd=PROGRAMS,
-            env=variables,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
+            words, cwd=PROGRAMS, env=variables, stdout=said, stderr=said, start_new_session=True
         )
 
 

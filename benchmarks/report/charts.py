@@ -285,26 +285,12 @@ DRAWINGS = (
         _ingests,
         ("events in a request", "events/s of a core"),
     ),
+    Drawing("fit", "fit", "Fit of one campaign from raw samples", _fits, ("samples", "µs of CPU")),
     Drawing(
-        "fit",
-        "fit",
-        "Fit of one campaign from raw samples",
-        _fits,
-        ("samples", "µs of CPU"),
+        "refresh", "refresh", "From publish to serve, in two processes", _publishes, ("", "ms")
     ),
     Drawing(
-        "refresh",
-        "refresh",
-        "From publish to serve, in two processes",
-        _publishes,
-        ("", "ms"),
-    ),
-    Drawing(
-        "refit",
-        "refit",
-        "Refit of 24 hours, worker and Redis",
-        _refits,
-        ("campaigns", "seconds"),
+        "refit", "refit", "Refit of 24 hours, worker and Redis", _refits, ("campaigns", "seconds")
     ),
     Drawing(
         "soak",

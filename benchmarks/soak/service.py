@@ -128,12 +128,7 @@ def _await_first_version(service: Service) -> None:
 def sampled(service: Service, every: float) -> Iterator[list[dict[str, Any]]]:
     """A sampler beside the block; the list of what it saw is filled when it ends."""
     seen: list[dict[str, Any]] = []
-    options = {
-        "url": service.url,
-        "redis": service.store.url,
-        "every": every,
-        "core": API_CORE,
-    }
+    options = {"url": service.url, "redis": service.store.url, "every": every, "core": API_CORE}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     arguments += [f"--parent={os.getpid()}", str(service.server), str(service.worker)]
     command = [sys.executable, "-m", "benchmarks.soak.sampler", *arguments]

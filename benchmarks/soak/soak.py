@@ -49,14 +49,7 @@ from benchmarks.soak.figures import Run, echo_row, rows_of, stall_row, work_row
 from benchmarks.soak.jitter import stall_seconds, work_seconds
 from benchmarks.soak.mixed_load import calibrations, events, of_all
 from benchmarks.soak.open_loop import Kind, Load
-from benchmarks.soak.service import (
-    API_CORE,
-    OTHER_CORE,
-    TARGET,
-    Service,
-    running_service,
-    sampled,
-)
+from benchmarks.soak.service import API_CORE, OTHER_CORE, TARGET, Service, running_service, sampled
 
 SEED = 17
 SHORT_MINUTES, LONG_MINUTES = 2.0, 30.0

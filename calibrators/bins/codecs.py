@@ -58,8 +58,7 @@ def group_totals(units: Integers, starts: Integers) -> Floats:
     """
     whole, rest = (np.add.reduceat(part, starts) for part in np.divmod(units, SCALE))
     carried, rest = np.divmod(rest, SCALE)
-    totals: Floats = whole + carried + from_fixed(rest)
-    return totals
+    return np.asarray(whole + carried + from_fixed(rest))
 
 
 def grand_total(units: Integers) -> float:
@@ -251,9 +250,7 @@ def sorted_rows(campaigns: Sequence[str]) -> tuple[tuple[str, ...], Integers]:
     return names, np.fromiter(map(row_of.__getitem__, campaigns), np.int64, len(campaigns))
 
 
-def merged_rows(
-    parts: Sequence[tuple[str, ...]],
-) -> tuple[tuple[str, ...], list[Integers]]:
+def merged_rows(parts: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], list[Integers]]:
     """The names of all parts, each of which ascends, and the rows of each part's names in them."""
     if len(parts) == 1:
         return parts[0], [np.arange(len(parts[0]))]

@@ -257,10 +257,7 @@ class BinsTable(GridSums):
             return np.empty(0), np.empty(0)
         starts = self.offsets[:-1]
         matched = np.minimum(self.positives, self.counts)
-        return (
-            group_totals(self.counts, starts),
-            group_totals(matched, starts),
-        )
+        return (group_totals(self.counts, starts), group_totals(matched, starts))
 
     def outcomes(self) -> tuple[Floats, Floats]:
         """Predicted and true positives of each campaign, shape (c,) each: what the scores add up

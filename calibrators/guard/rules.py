@@ -117,8 +117,7 @@ class Evidence:
 
 def log_odds_of(probabilities: Floats) -> Floats:
     """Finite log-odds of forecasts."""
-    clipped: Floats = logit(np.clip(probabilities, _LEAST, 1.0 - _LEAST))
-    return clipped
+    return np.asarray(logit(np.clip(probabilities, _LEAST, 1.0 - _LEAST)))
 
 
 @dataclass(frozen=True, eq=False)

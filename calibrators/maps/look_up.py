@@ -232,11 +232,7 @@ class MapBlocks:
 
     __slots__ = ("_firsts", "_groups", "_items", "_lengths", "_pivots", "_segments", "_spans")
 
-    def __init__(
-        self,
-        maps: MapColumns,
-        pause: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, maps: MapColumns, pause: Callable[[], None] = lambda: None) -> None:
         """`pause` is called between pieces of the work. Raises ValueError on maps that
         `CalibrationMap` would refuse."""
         lengths = maps.lengths

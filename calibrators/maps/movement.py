@@ -53,5 +53,4 @@ def movement(before: Atlas, after: Atlas) -> MapMovement:
 
 def _log_odds(probabilities: Floats) -> Floats:
     clipped = np.clip(probabilities, _NEAREST, 1.0 - _NEAREST)
-    odds: Floats = np.log(clipped / (1.0 - clipped))
-    return odds
+    return np.asarray(np.log(clipped / (1.0 - clipped)))

@@ -219,8 +219,7 @@ class LogOddsCurve:
         slope = self.a * (1 - scores) + self.b * scores
         bend = self.b * scores**2 - self.a * (1 - scores) ** 2
         curvature = q * (1 - q) * np.abs((1 - 2 * q) * slope**2 + bend)
-        density: Floats = np.sqrt(curvature / (8 * np.maximum(_RELATIVE * q, _ABSOLUTE)))
-        return density
+        return np.asarray(np.sqrt(curvature / (8 * np.maximum(_RELATIVE * q, _ABSOLUTE))))
 
     def _mesh(self) -> Floats:
         """Log-odds of scores all over where the curve is neither as good as 0 nor as 1."""
@@ -250,8 +249,7 @@ class LogOddsCurve:
 def _bounded_log_odds(scores: Floats) -> Floats:
     """Log-odds of scores, moved to the outermost between 0 and 1 where they lie beyond."""
     inside = np.clip(scores, _LOWEST, _HIGHEST)
-    log_odds: Floats = np.log(inside) - np.log1p(-inside)
-    return log_odds
+    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _halfway(left: Floats, right: Floats) -> Floats:

@@ -125,9 +125,7 @@ class Moments:
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
-            self.nodes + other.nodes,
-            self.squares + other.squares,
-            self.variances + other.variances,
+            self.nodes + other.nodes, self.squares + other.squares, self.variances + other.variances
         )
 
 

@@ -305,11 +305,7 @@ class AveragedFilter:
 
     @classmethod
     def of(
-        cls,
-        series: CampaignSeries,
-        ages: Floats,
-        harmonics: int = HARMONICS,
-        peers: Peers = ALONE,
+        cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS, peers: Peers = ALONE
     ) -> Self:
         """What fits these campaigns, found with the `peers`; ages: (h,), of the hours' middles."""
         parts = peers.gather((_gains(piece, ages, harmonics),) for piece in series.pieces(peers))

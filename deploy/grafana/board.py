@@ -231,10 +231,7 @@ ROWS: Final[dict[str, tuple[Chart, ...]]] = {
         Chart(
             "Post-click model",
             "PCOC and AUC on the clicks that matured after its training.",
-            {
-                "{{target}} PCOC": _most("pccem_pcoc"),
-                "{{target}} AUC": _most("pccem_auc"),
-            },
+            {"{{target}} PCOC": _most("pccem_pcoc"), "{{target}} AUC": _most("pccem_auc")},
         ),
         Chart(
             "Clicks",

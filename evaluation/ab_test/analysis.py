@@ -220,9 +220,7 @@ class SampleRatio:
 
 
 def sample_ratio(
-    counted: Counted,
-    sizes: Mapping[Hashable, int],
-    split: Mapping[Hashable, float] | None,
+    counted: Counted, sizes: Mapping[Hashable, int], split: Mapping[Hashable, float] | None
 ) -> SampleRatio:
     """The check of two arms or more; without a split they should be of equal size.
 

@@ -97,11 +97,7 @@ IMPRESSIONS, OUTCOMES, COST, VALUE = range(4)
 LEAST_BUCKETS: Final = 15.0
 """So many must bring the outcomes, the cost or the value of an arm, if each brought as much: with a
 handful of conversions their spread says too little, and 8 % of the intervals missed, not 5."""
-_RATIOS: Final = {
-    "rpm": (COST, IMPRESSIONS),
-    "ctr": (OUTCOMES, IMPRESSIONS),
-    "roi": (VALUE, COST),
-}
+_RATIOS: Final = {"rpm": (COST, IMPRESSIONS), "ctr": (OUTCOMES, IMPRESSIONS), "roi": (VALUE, COST)}
 RATIOS_OF_CLICKS: Final = {
     "cvr": (OUTCOMES, IMPRESSIONS),
     "value_per_click": (VALUE, IMPRESSIONS),

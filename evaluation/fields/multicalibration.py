@@ -115,10 +115,7 @@ def cell_spreads(differences: Floats) -> Floats:
 
 
 def spreads_of(
-    differences: Floats,
-    segments: NDArray[np.integer[Any]],
-    size: int,
-    tied: Integers | None = None,
+    differences: Floats, segments: NDArray[np.integer[Any]], size: int, tied: Integers | None = None
 ) -> Floats:
     """Of each segment, (size,), the highest running sum less the lowest.
 

@@ -204,8 +204,7 @@ def _excess(odds: Floats, log_weights: Floats, target: float) -> tuple[float, fl
 
 def log_odds(p: Floats) -> Floats:
     """ln(p / (1 - p)) with p clipped to [1e-12, 1 - 1e-12], in p's shape: within 27.7 of 0."""
-    odds: Floats = logit(np.clip(p, EPSILON, 1.0 - EPSILON))
-    return odds
+    return np.asarray(logit(np.clip(p, EPSILON, 1.0 - EPSILON)))
 
 
 EPSILON = 1e-12
@@ -255,8 +254,7 @@ def sample_losses(p: Floats, positives: Floats, weights: Floats) -> Floats:
     `positives` are weight times outcome. Clipped as `log_loss` is.
     """
     clipped = np.clip(p, EPSILON, 1.0 - EPSILON)
-    losses: Floats = -positives * np.log(clipped) - (weights - positives) * np.log1p(-clipped)
-    return losses
+    return np.asarray(-positives * np.log(clipped) - (weights - positives) * np.log1p(-clipped))
 
 
 def click_entropy(positives: Floats, negatives: Floats) -> Floats:
@@ -267,8 +265,7 @@ def click_entropy(positives: Floats, negatives: Floats) -> Floats:
     with np.errstate(invalid="ignore"):
         # The rarer class, because 1 - x cannot tell a small x.
         rarer = np.minimum(positives, negatives) / (positives + negatives)
-    entropy: Floats = -xlogy(rarer, rarer) - (1.0 - rarer) * np.log1p(-rarer)
-    return entropy
+    return np.asarray(-xlogy(rarer, rarer) - (1.0 - rarer) * np.log1p(-rarer))
 
 
 def rig(p: ArrayLike, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:

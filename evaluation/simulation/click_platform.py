@@ -69,11 +69,7 @@ def draw_visitors(n: int, rng: np.random.Generator) -> Visitors:
 
 
 def draw_behaviours(
-    signal: Floats,
-    revealed: Floats,
-    delay: Floats,
-    rng: np.random.Generator,
-    strength: float = 1.0,
+    signal: Floats, revealed: Floats, delay: Floats, rng: np.random.Generator, strength: float = 1.0
 ) -> dict[str, Column]:
     """The paper's five behaviours of the first hour, (n,) each, driven by intent.
 

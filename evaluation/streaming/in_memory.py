@@ -42,12 +42,7 @@ class PositivesByRevenue:
 
     @classmethod
     def of(
-        cls,
-        slices: SliceCodes,
-        revenues: Floats,
-        bids: Floats,
-        weights: Floats,
-        dropped: int = 0,
+        cls, slices: SliceCodes, revenues: Floats, bids: Floats, weights: Floats, dropped: int = 0
     ) -> Self:
         """The rows of positives in any order, (n,) each."""
         order = np.lexsort((bids, score_cells(revenues, dropped), slices))

@@ -439,11 +439,7 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             "200 campaigns, CTR 1 %: a little of everything", 200, 25_000, 0.01, _USUAL
         ),
         "sparse": Regime(
-            "200 campaigns, CTR 0.1 %: a few clicks a day for most",
-            200,
-            40_000,
-            0.001,
-            _USUAL,
+            "200 campaigns, CTR 0.1 %: a few clicks a day for most", 200, 40_000, 0.001, _USUAL
         ),
         "dense": Regime(
             "10 campaigns, CTR 10 %: plenty of clicks, smooth drift only",
@@ -510,11 +506,7 @@ REGIMES: Mapping[str, Regime] = MappingProxyType(
             25_000,
             0.01,
             replace(
-                _USUAL,
-                pushes=(
-                    Push(60.5),
-                    Push(78.0, lasts=3.0, level=-0.4, slope=1.2, bend=0.0),
-                ),
+                _USUAL, pushes=(Push(60.5), Push(78.0, lasts=3.0, level=-0.4, slope=1.2, bend=0.0))
             ),
         ),
         "calibrated": Regime(

@@ -9,11 +9,4 @@ from research.reproduction.experiment import (
     Reproduction,
 )
 
-__all__ = [
-    "Check",
-    "Conclusion",
-    "Erratum",
-    "Experiment",
-    "Progress",
-    "Reproduction",
-]
+__all__ = ["Check", "Conclusion", "Erratum", "Experiment", "Progress", "Reproduction"]

@@ -144,9 +144,5 @@ NOTES = (
     "csAUC of a random order is (1 + worst) / 2, not 1/2.",
 )
 EXPERIMENT = Experiment(
-    "csauc",
-    "csAUC of six orders",
-    "002: Table 3, csAUC and AUC of six orders, exactly",
-    1.0,
-    run,
+    "csauc", "csAUC of six orders", "002: Table 3, csAUC and AUC of six orders, exactly", 1.0, run
 )

@@ -72,11 +72,7 @@ class RateSlices:
 
 
 def rate_slices(
-    p: ArrayLike,
-    y: ArrayLike,
-    slices: Campaigns,
-    *,
-    sample_weight: ArrayLike | None = None,
+    p: ArrayLike, y: ArrayLike, slices: Campaigns, *, sample_weight: ArrayLike | None = None
 ) -> RateSlices:
     """RIG and prediction error of every slice, in order of the slices' click rates.
 

@@ -192,10 +192,7 @@ def _is_test(arms: Integers, looks: "BucketDays") -> bool:
 
 
 def analysed(
-    arms: Integers,
-    during: "BucketDays",
-    before: Floats,
-    sides: Mapping[str, tuple[float, float]],
+    arms: Integers, during: "BucketDays", before: Floats, sides: Mapping[str, tuple[float, float]]
 ) -> dict[str, Any]:
     """The analysis as JSON. `sides` are the outcomes that were predicted and that came, by arm."""
     from evaluation.ab_test.experiment import experiment_analysis, predicted_over_actual

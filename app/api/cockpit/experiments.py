@@ -214,11 +214,7 @@ def _on_trial(
 
 
 async def _changed(
-    given: Resources,
-    by: By,
-    what: str,
-    wanted: ExperimentRequest | EndRequest,
-    change: Change,
+    given: Resources, by: By, what: str, wanted: ExperimentRequest | EndRequest, change: Change
 ) -> dict[str, Any]:
     """Make the change unless it is a dry run, or changes nothing."""
     target = wanted.target
@@ -252,10 +248,7 @@ async def _changed(
 
 
 def started(
-    present: Published,
-    wanted: ExperimentRequest,
-    load: Callable[[str], Published],
-    now: float,
+    present: Published, wanted: ExperimentRequest, load: Callable[[str], Published], now: float
 ) -> Published | None:
     """The version in force with the experiment that is wanted; None where it runs already. `load`
     gives the version whose maps are to be on trial, which is asked for where they are not yet: it

@@ -17,13 +17,7 @@ from scipy.special import expit, logit
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import EventTable
 from evaluation.simulation.ad_platform import PlatformHour
-from evaluation.simulation.parts import (
-    Field,
-    outcomes_of,
-    standardised,
-    value_codes,
-    value_shares,
-)
+from evaluation.simulation.parts import Field, outcomes_of, standardised, value_codes, value_shares
 
 FIRST_SCORED: Final = 36
 SCORED_HOURS: Final = 12
