@@ -281,8 +281,11 @@ _MOST_LEFT = 2 / 3
 _TINY = 1e-9
 """Positives, fewer than any there are."""
 
-_EVIDENCE, _MOST_OF_ONE = 5.0, 2.5
-"""Nats of all campaigns, and of one: two that jump by themselves are no burst."""
+_CHOSEN = np.log(len(_RATIOS) + 1.0)
+"""Nats that the likeliest of so many has by being chosen: chance alone must not add up."""
+
+_EVIDENCE, _MOST_OF_ONE = 2.0, 2.5
+"""Nats of all campaigns that tell a burst, and as many as one may add."""
 
 _ABOUT = 0.75
 """Of the nats that there are at most."""
@@ -335,7 +338,7 @@ class BurstScan(NamedTuple):
         2013."""
         begins, found = self.evidence(1) > -1, []
         for span in range(1, min(LONGEST_BURST, self.usual.shape[1] + 1)):
-            nats = np.where(begins, self.evidence(span), -np.inf)
+            nats = np.where(begins, self.evidence(span) - _CHOSEN, -np.inf)
             for share in _SHARES:
                 each = np.logaddexp(np.log1p(-share), np.log(share) + nats)
                 found.append(np.minimum(each, _MOST_OF_ONE).sum(axis=0))
