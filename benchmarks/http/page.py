@@ -35,11 +35,14 @@ _DAY_SECONDS: Final = 86_400
 _ARGUMENTS: Final = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync")
 # A busy machine takes long to start a browser.
 _PATIENCE_MS: Final = 600_000.0
-_PAINTS: Final = """() => new Promise((resolve) => {
-  const first = performance.getEntriesByName("first-contentful-paint")[0].startTime;
-  new PerformanceObserver((list) => resolve([first, list.getEntries().at(-1).startTime]))
-    .observe({ type: "largest-contentful-paint", buffered: true });
-})"""
+# What is there may not be painted yet: both are waited for.
+_PAINTS: Final = """async () => {
+  const time = (type, name) => new Promise((resolve) => new PerformanceObserver((list) => {
+    const found = list.getEntries().filter((entry) => !name || entry.name === name);
+    if (found.length) resolve(found.at(-1).startTime);
+  }).observe({ type, buffered: true }));
+  return [await time("paint", "first-contentful-paint"), await time("largest-contentful-paint")];
+}"""
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def test_some_campaigns_may_have_narrow_scores_and_the_others_wide_ones():
 
 @pytest.mark.parametrize("parts", [(0.3, 0.0), (0.3, 0.12), (0.0, 0.12)])
 def test_campaigns_may_have_narrow_scores_in_two_places_and_some_of_0_and_1(parts):
-    """Of two placements, say: log-odds were served that are up to 1.5 to 4.8 away."""
+    """Of two placements, say: log-odds were served that are up to 2 to 4 away."""
     rng, middles = np.random.default_rng(3), np.linspace(-5.0, -2.8, 12)
     (second, ends), hours, rows = parts, {}, np.repeat(np.arange(12), 1000)
     for hour in range(NEWEST - 23, NEWEST + 1):
