@@ -287,8 +287,11 @@ _CHOSEN = np.log(len(_RATIOS) + 1.0)
 _EVIDENCE, _MOST_OF_ONE = 2.0, 2.5
 """Nats of all campaigns that tell a burst, and as many as one may add."""
 
+_AGAINST = -1.0
+"""Nats of an hour that speaks against a campaign's being hit: it is not its first."""
+
 _ABOUT = 0.75
-"""Of the nats that there are at most."""
+"""A burst's first hour has so much of the most evidence within `LONGEST_BURST` hours from it."""
 
 _SHARES = (0.03, 0.1, 0.3)
 """Of all campaigns, that may be hit."""
@@ -329,14 +332,13 @@ class BurstScan(NamedTuple):
         usual *= before
         logs = [seen * np.log(ratio) - (ratio - 1) * usual for ratio in (*_RATIOS, left)]
         logs[-1][left >= _MOST_LEFT] = -np.inf
-        nats = np.max(logs, axis=0)
-        return np.pad(nats, ((0, 0), (0, span - 1)), constant_values=-np.inf)
+        return np.pad(np.max(logs, axis=0), ((0, 0), (0, span - 1)), constant_values=-np.inf)
 
     def sums(self) -> Floats:
         """Over all campaigns, (s, h): for each span, that each of `_SHARES` of them is hit. Source:
         Xie and Siegmund, Sequential multi-sensor change-point detection, Annals of Statistics 41,
         2013."""
-        begins, found = self.evidence(1) > -1, []
+        begins, found = self.evidence(1) > _AGAINST, []
         for span in range(1, min(LONGEST_BURST, self.usual.shape[1] + 1)):
             nats = np.where(begins, self.evidence(span) - _CHOSEN, -np.inf)
             for share in _SHARES:
@@ -403,11 +405,9 @@ def _length(scans: Scans, burst: Burst, span: int, peers: Peers) -> int:
 _LOOKS = 6
 """At all campaigns, each with what the look before leaves usual."""
 
-_RAISED_BY, _ODDS_OF_BOTS = 3.0, 0.1
-"""What bots may make of a campaign, and the odds of it, as far as a market is looked for."""
-
-_CERTAIN = 100.0
-"""Nats; more would overflow."""
+_RAISED_BY, _ODDS_OF_BOTS, _CERTAIN = 3.0, 0.1, 100.0
+"""What bots may make of a campaign, and the odds of it, as far as a market is looked for; and nats,
+of which more would overflow."""
 
 
 def _everyone(blocks: Sequence[CampaignHours], ratios: Sequence[Floats], peers: Peers) -> Floats:
