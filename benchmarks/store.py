@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import redis
 
@@ -17,6 +18,21 @@ from calibrators import Atlas
 
 TIMEOUT_SECONDS = 60.0
 LEASE_SECONDS = 3600.0
+STOP_SECONDS = 0.05
+STOPPING = (
+    *("command", "fast-command", "fork", "expire-cycle", "expire-del", "eviction-cycle"),
+    *("aof-fsync-always", "aof-write", "aof-write-alone", "aof-write-active-child"),
+    *("aof-write-pending-fsync", "aof-rename", "rdb-unlink-temp-file", "active-defrag-cycle"),
+)
+"""Events of Redis's latency monitor."""
+
+
+class Stop(NamedTuple):
+    """What the server was busy with, when (epoch seconds), and for how many seconds."""
+
+    event: str
+    at: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,18 @@ class Store:
     def used_bytes(self) -> int:
         """Memory that the data take."""
         return int(self.client.info("memory")["used_memory"])
+
+    def watch_stops(self) -> None:
+        """From now on the server keeps what it stood still for."""
+        self.client.config_set("latency-monitor-threshold", int(STOP_SECONDS * 1e3))
+
+    def stops(self) -> list[Stop]:
+        """The last 160 at most of each event, as Redis keeps them: one for each second."""
+        return [
+            Stop(event, float(at), milliseconds / 1e3)
+            for event in STOPPING
+            for at, milliseconds in self.client.latency_history(event)
+        ]
 
     def lease(self) -> Lease:
         """The worker's lease, held."""

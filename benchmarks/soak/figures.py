@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.figures import Cell, Table
 from benchmarks.soak.open_loop import Kind, Load, Record
+from benchmarks.store import Stop
 from calibrators.samples import Floats
 
 AFTER_REFIT_SECONDS = 1.0
@@ -105,6 +106,15 @@ def stall_row(seconds: Floats) -> dict[str, Cell]:
     return {**_percentiles(seconds)}
 
 
+def stops_row(stops: Sequence[Stop]) -> dict[str, Cell]:
+    """How often the store stood still, how long at most, and how often for its disk."""
+    return {
+        "stops": len(stops),
+        "longest ms": max((stop.seconds for stop in stops), default=0.0) * _MS,
+        "stops of the disk": sum(stop.event.startswith("aof") for stop in stops),
+    }
+
+
 def _tail(latencies: Floats) -> dict[str, float]:
     row = _percentiles(latencies)
     row["p99.9 / p50"] = row["p99.9 ms"] / row["p50 ms"] if row["p50 ms"] else 0.0
@@ -120,6 +130,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "requests/s": requests / (run.minutes * _MINUTE / 2),
         "requests": requests,
         "errors": load.errors + len(run.refit_errors()),
+        "errors, saturated": load.saturated_errors,
         "wrong answers": run.wrong,
         "refits": len(run.moments("done")),
         "versions": run.versions,

@@ -16,6 +16,7 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from math import inf
 from time import monotonic, time_ns
 from typing import NamedTuple
@@ -30,7 +31,7 @@ _PR_SET_TIMERSLACK = 29
 _SO_TIMESTAMPNS = 35
 _STAMP = struct.Struct("@qq")
 _NS = 1e-9
-_KEPT_ERRORS = 5
+_KEPT_ERRORS = 10
 _ABOUT_BYTES = socket.CMSG_SPACE(_STAMP.size)
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _VERSION = re.compile(rb"\r\nsirocco-version: *([^\r]*)", re.IGNORECASE)
@@ -74,7 +75,7 @@ class Load:
         self.read_lateness = array("d")
         self.waited = 0
         """Requests that found no free connection when their time came."""
-        self.errors = 0
+        self.errors = self.saturated_errors = 0
         self.first_errors: list[str] = []
         self._kinds = kinds
         self._rng = np.random.default_rng(seed)
@@ -179,14 +180,22 @@ class Load:
 
     def _put_back(self, connection: "_Connection") -> None:
         if connection.error:
-            self.errors += 1
-            self.first_errors += [connection.error] * (len(self.first_errors) < _KEPT_ERRORS)
+            self._note(connection)
         if connection.is_broken:
             connection.socket.close()
             connection = _Connection(self._port)
         if not self._idle:
             self._free_since = connection.arrived
         self._idle.append(connection)
+
+    def _note(self, failed: "_Connection") -> None:
+        begun = failed.sent[0]
+        waited = f"after {failed.arrived - begun:.2f} s" if begun else "saturated"
+        self.errors += bool(begun)
+        self.saturated_errors += not begun
+        if len(self.first_errors) < _KEPT_ERRORS:
+            at = datetime.now(UTC).strftime("%H:%M:%S")
+            self.first_errors.append(f"{at} UTC, {waited}: {failed.error}")
 
     def _record(self, done: Sequence["_Connection"]) -> None:
         for connection in done:

@@ -4,8 +4,9 @@
 the other. Calibrations are of 1, 10 and 100 scores over all campaigns, in JSON and, of 100, in
 binary columns; events come a hundred at a time, with ids, 2 % of them clicks. The saturating rate
 is that of the same mix with every connection always busy, which takes all of the server's core
-(`server cores, saturated`). Then requests are sent at random moments (open loop), at half that
-rate. Runs before 2026-11-23 had a server that polled for requests instead of sleeping.
+(`server cores, saturated`; what is refused then is in `errors, saturated` alone). Then requests are
+sent at random moments (open loop), at half that rate. Runs before 2026-11-23 had a server that
+polled for requests instead of sleeping.
 
 Latency is what the service takes: from when a request was sent until the kernel had its answer. A
 request that finds every connection waiting for an answer counts from when it was due, so that no
@@ -26,6 +27,9 @@ for others, in those seconds. Meanwhile no server has a shorter tail. `stolen by
 the system says that it took of the server's core during the run, and `p99.9 but in seconds stolen`
 is of all other seconds: what is left is the service's own.
 
+`store stood still` is what Redis says of its own stops of more than 50 ms: in how many seconds, how
+long at most, and how many of these were the disk's (of the append-only file).
+
 Every minute a refit of 24 hours brings a version with other maps, and every 10 seconds the metrics
 are scraped. `p99 in refits` is of requests between the call for a refit and a second after its
 end, `p99 otherwise` of all others; for the echo, too, which has no part in them. Every answer must
@@ -45,7 +49,7 @@ from benchmarks.http.servers import Server, started
 from benchmarks.machine import first_in_line, on_core
 from benchmarks.parts import Part, say
 from benchmarks.soak.answers import wrong_answers
-from benchmarks.soak.figures import Run, echo_row, rows_of, stall_row, work_row
+from benchmarks.soak.figures import Run, echo_row, rows_of, stall_row, stops_row, work_row
 from benchmarks.soak.jitter import stall_seconds, work_seconds
 from benchmarks.soak.mixed_load import calibrations, events, of_all
 from benchmarks.soak.open_loop import Kind, Load
@@ -78,6 +82,7 @@ def measure(sizes: Sizes | None = None) -> Table:
     sizes = sizes or Sizes()
     versions = int(sizes.minutes * 60 / sizes.refit_seconds) + 8
     with running_service(sizes.campaigns, sizes.hours, versions) as service, on_core(OTHER_CORE):
+        service.store.watch_stops()
         asked = calibrations(sizes.campaigns, sizes.messages)
         aside = _machine(sizes)
         echoed = [calibration.kind for calibration in asked]
@@ -88,10 +93,12 @@ def measure(sizes: Sizes | None = None) -> Table:
             _load(service.port, kinds, sizes) as load,
         ):
             run = _soak(service, load, echoing, echo, sizes)
+        stops = service.store.stops()
         wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
     run = replace(run, wrong=wrong, versions=named)
-    return rows_of(run, load, kinds) | {"raw ASGI echo": echo_row(run, echo)} | aside
+    beside = {"raw ASGI echo": echo_row(run, echo), "store stood still": stops_row(stops)}
+    return rows_of(run, load, kinds) | beside | aside
 
 
 @contextmanager
@@ -133,6 +140,8 @@ def _soak(service: Service, load: Load, echoing: Server, echo: Load, sizes: Size
             say("soak: the load may not be run before others: see how late it is")
         busy = _in_turns(((service, load), (echoing, echo)), saturating / 2, sizes)
     run = Run(sizes.minutes, saturating, busy[0], busy[1], notes, most_busy)
+    for stop in service.store.stops():
+        say(f"soak: store: {stop}")
     for error in (*load.first_errors, *echo.first_errors, *run.refit_errors()):
         say(f"soak: {error}")
     return run

@@ -20,10 +20,10 @@ from benchmarks.http.bodies import Ids, ScoresRequest
 from benchmarks.http.load import HOST, post
 from benchmarks.machine import first_in_line
 from benchmarks.soak.answers import JSON_FORM, Calibration, wrong_answers
-from benchmarks.soak.figures import Run, echo_row, rows_of
+from benchmarks.soak.figures import Run, echo_row, rows_of, stops_row
 from benchmarks.soak.open_loop import Kind, Load, Record, Response
 from benchmarks.soak.versions import megabytes
-from benchmarks.store import Store, private_store
+from benchmarks.store import STOP_SECONDS, Store, private_store
 from calibrators import Atlas
 from tests.api.running_service import eventually
 
@@ -32,6 +32,11 @@ REFUSED = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
 KINDS = (Kind("calibrate 1", 0.5, [b""]), Kind("events 100", 0.5, [b""]))
 MEGABYTE = 1_000_000
 BUSY_SECONDS = 0.02
+STANDING_STILL = """
+local function now() local time = redis.call('TIME') return time[1] * 1000 + time[2] / 1000 end
+local behind = now() + 80
+while now() < behind do end
+"""
 
 
 @contextmanager
@@ -126,17 +131,32 @@ def test_what_is_no_200_is_an_error_and_the_load_goes_on(answer):
 
     assert load.errors == len(load.records[0].latencies) > 1
     assert not load.answers
-    assert 0 < len(load.first_errors) <= 5
+    assert 0 < len(load.first_errors) <= 10
+    assert all(" UTC, after " in error for error in load.first_errors)
 
 
-def test_saturation_records_nothing():
-    with scripted(OK) as port:
+@pytest.mark.parametrize("answer", [OK, REFUSED], ids=["answered", "refused"])
+def test_saturation_records_nothing_but_what_was_refused(answer):
+    with scripted(answer) as port:
         load = Load(port, kinds_of(b"question"), 2, 1)
         assert load.saturate(0.05) > 0
         load.close()
 
     assert not load.records[0].latencies
     assert not load.answers
+    assert not load.errors
+    assert bool(load.saturated_errors) is (answer is REFUSED)
+
+
+def test_what_a_store_stood_still_for_is_counted():
+    with private_store() as store:
+        store.watch_stops()
+        assert stops_row(store.stops())["stops"] == 0
+        store.client.eval(STANDING_STILL, 0)
+        row = stops_row(store.stops())
+
+    assert (row["stops"], row["stops of the disk"]) == (1, 0)
+    assert row["longest ms"] >= 1e3 * STOP_SECONDS
 
 
 def test_messages_that_must_differ_do():
@@ -211,12 +231,14 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
     told += [{"kind": "stolen", "at": float(at), "seconds": taken[at]} for at in range(100)]
     load = Load.__new__(Load)
     load.records, load.lateness, load.waited, load.errors = records, array("d", [0.5]), 3, 2
+    load.saturated_errors = 5
     load.read_lateness = array("d", [0.25])
 
     rows = rows_of(Run(100 / 60, 20.0, 0.5, 0.1, told, 0.9, wrong=1, versions=4), load, KINDS)
 
     whole, all_of = rows["whole run"], rows["all calibrations"]
     assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
+    assert whole["errors, saturated"] == 5
     assert whole["server MB grown, %"] == pytest.approx(1)
     assert whole["worker MB grown, %"] == 0
     assert (whole["load late, p99 ms"], whole["no free connection"]) == (500, 3)
