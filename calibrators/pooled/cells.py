@@ -37,6 +37,9 @@ class Entries(NamedTuple):
     positives: Floats
 
 
+_NO_ENTRIES = Entries(*np.zeros((2, 0), np.int64), *np.zeros((2, 0)))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteColumn(Generic[Number]):
     """Numbers, (e,), a byte each; those that are not whole or need more than a byte stand apart,
@@ -52,6 +55,14 @@ class ByteColumn(Generic[Number]):
         narrow = np.clip(values, 0, _LARGEST).astype(np.uint8)
         places = np.flatnonzero(narrow != values)
         return cls(narrow, places.astype(np.int32), values[places])
+
+    @classmethod
+    def joined(cls, columns: Sequence[Self]) -> Self:
+        """One column of all, one at least, end to end."""
+        starts = np.cumsum([0, *(len(each.bytes) for each in columns)]).tolist()
+        places = [each.places + start for each, start in zip(columns, starts, strict=False)]
+        narrow, others = ([getattr(each, of) for each in columns] for of in ("bytes", "others"))
+        return cls(np.concatenate(narrow), np.concatenate(places), np.concatenate(others))
 
     def values(self) -> NDArray[Number]:
         """The same values again."""
@@ -88,14 +99,39 @@ class PackedEntries:
             ByteColumn.of(entries.positives[clicked]),
         )
 
+    @classmethod
+    def renumbered(cls, parts: Sequence[Self], places: Integers) -> Self:
+        """The entries of all parts, one at least, one after the other; cell k is places[k] now."""
+        steps, before = [], 0
+        for part in parts:
+            found = places[part.places]
+            steps.append(ByteColumn.of(np.diff(found, prepend=before)))
+            before = found[-1] if len(found) else before
+        return cls(
+            np.sum([part.lengths for part in parts], axis=0),
+            ByteColumn.joined(steps),
+            ByteColumn.joined([part.counts for part in parts]),
+            np.packbits(np.concatenate([part.has_positives for part in parts])),
+            ByteColumn.joined([part.positives for part in parts]),
+        )
+
     def unpacked(self) -> Entries:
         """The same entries again."""
         counts = self.counts.values()
         positives = np.zeros(len(counts))
-        clicked = np.unpackbits(self.clicked, count=len(counts)).view(bool)
-        positives[clicked] = self.positives.values()
+        positives[self.has_positives] = self.positives.values()
         hours = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        return Entries(np.cumsum(self.steps.values()), hours, counts, positives)
+        return Entries(self.places, hours, counts, positives)
+
+    @property
+    def places(self) -> Integers:
+        """See `Entries`."""
+        return np.cumsum(self.steps.values())
+
+    @property
+    def has_positives(self) -> NDArray[np.bool_]:
+        """Of each entry, (e,)."""
+        return np.unpackbits(self.clicked, count=len(self.counts.bytes)).view(bool)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -215,37 +251,37 @@ class Cells:
         inside = [(hour, table) for hour, table in inside if 0 <= hour < length]
         names = sorted({name for _, table in inside for name in table.campaigns})
         numbers = {name: number for number, name in enumerate(names)}
-        parts = [_entries(table, numbers) for _, table in inside]
-        lengths = np.array([len(keys) for keys, _ in parts], np.int64)
-        hours = np.repeat(np.array([hour for hour, _ in inside], np.int64), lengths)
-        keys = np.concatenate([np.empty(0, np.int64), *(keys for keys, _ in parts)])
-        sums = np.hstack([np.empty((3, 0)), *(sums for _, sums in parts)])
+        # One hour after the other: what is made of one for a moment is many times what is kept.
+        parts = ((hour, *_entries(table, numbers)) for hour, table in inside)
         grid = np.zeros((2, GRID.size))
         for _, table in inside:
             grid += [sum_at(table.cells, from_fixed(table.sums[row]), GRID.size) for row in (0, 2)]
         grid = np.vstack((grid, _mix_of_tables([table for _, table in inside], numbers)))
-        return cls._grouped(names, keys, hours, sums, length, grid)
+        return cls._grouped(names, parts, length, grid)
 
     @classmethod
     def _grouped(
         cls,
         names: Sequence[str],
-        keys: Integers,
-        hours: Integers,
-        sums: Floats,
+        parts: Iterable[tuple[Integers | int, Integers, Floats]],
         length: int,
         grid: Floats,
     ) -> Self:
-        number = np.zeros(len(names) * CELLS, np.int64)
-        number[keys] = 1
-        held = np.flatnonzero(number)
-        number[held] = np.arange(len(held))
-        places = number[keys]
-        counts = sum_at(places, sums[0], len(held))
-        scores = np.minimum(sum_at(places, sums[1], len(held)) / counts, 1.0)
-        present, sizes = np.unique(held // CELLS, return_counts=True)
+        """From parts of the entries: the hours, keys of campaign and coarse cell, (e,), and sums,
+        (3, e)."""
+        totals = np.zeros((2, len(names) * CELLS))
+        packed = [PackedEntries.of(_NO_ENTRIES, length)]
+        for hours, keys, sums in parts:
+            for total, each in zip(totals, sums, strict=False):
+                np.add.at(total, keys, each)
+            at = np.broadcast_to(hours, keys.shape)
+            packed.append(PackedEntries.of(Entries(keys, at, sums[0], sums[2]), length))
+        held = totals[0] > 0
+        entries = PackedEntries.renumbered(packed, np.cumsum(held) - 1)
+        counts, scores = totals[:, held]
+        scores = np.minimum(scores / counts, 1.0)
+        present, sizes = np.unique(np.flatnonzero(held) // CELLS, return_counts=True)
         campaigns = tuple(names[place] for place in present.tolist())
-        entries = PackedEntries.of(Entries(places, hours, sums[0], sums[2]), length)
         return cls(campaigns, CellHours(sizes, entries), counts, scores, log_odds(scores), grid)
 
     def moved(self, places: Floats, chosen: Integers) -> "Cells":
@@ -260,7 +296,9 @@ class Cells:
         grid = np.stack([sum_at(fine, sums[row], GRID.size) for row in (0, 2)])
         owned = sum_at(rows[held.places] * GRID.size + fine, held.counts, len(self) * GRID.size)
         grid = np.vstack((grid, mix_sums(owned.reshape(len(self), GRID.size))))
-        return Cells._grouped(self.campaigns, keys, held.hours, sums, self.hours.shape[1], grid)
+        return Cells._grouped(
+            self.campaigns, [(held.hours, keys, sums)], self.hours.shape[1], grid
+        )
 
     def __len__(self) -> int:
         return len(self.campaigns)
