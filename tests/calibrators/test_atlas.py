@@ -91,22 +91,6 @@ def test_a_mixed_batch_of_all_widths_equals_the_loop():
         assert atlas(names, scores).tobytes() == np.array(looped).tobytes()
 
 
-def test_ten_thousand_maps_are_built_and_served():
-    rng = np.random.default_rng(6)
-    maps = [random_map(rng, size) for size in (2, 9, 70)]
-    own = {f"{i:05}": maps[i % 3] for i in range(10_000)}
-    names = [f"{i:05}" for i in rng.integers(10_500, size=20_000)]
-    scores = rng.random(20_000)
-
-    probabilities = Atlas.build(own)(names, scores)
-
-    for i, own_map in enumerate(maps):
-        chosen = np.array([name < "10000" and int(name) % 3 == i for name in names])
-        assert probabilities[chosen].tobytes() == own_map(scores[chosen]).tobytes()
-    unknown = np.array([name >= "10000" for name in names])
-    assert probabilities[unknown].tobytes() == scores[unknown].tobytes()
-
-
 def test_maps_side_by_side_do_not_disturb_each_other():
     """One map's last value stands beside the next one's first: that seam is no segment."""
     rng = np.random.default_rng(8)

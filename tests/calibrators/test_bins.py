@@ -84,10 +84,6 @@ def test_a_whole_weight_is_that_many_samples():
     assert Bins.from_samples([0.3, 0.7], [1, 0], [3, 1]) == repeated
 
 
-def test_negative_zero_is_zero():
-    assert Bins.from_samples([-0.0], [1]) == Bins.from_samples([0.0], [1])
-
-
 def test_more_samples_than_an_integer_holds_are_refused():
     full = Bins.from_samples([0.5], [0], [9e9])
 

@@ -58,9 +58,3 @@ def test_flat_runs_keep_only_their_ends():
 
     assert calibration_map.knots.tolist() == [0.0, 0.4, 0.5, 1.0]
     assert calibration_map.values.tolist() == [0.0, 0.0, 1.0, 1.0]
-
-
-def test_falling_outcomes_give_one_rate():
-    calibration_map = Isotonic().fit([0.2, 0.4, 0.8], [1, 0, 0])
-
-    assert calibration_map([0.0, 0.3, 1.0]) == pytest.approx([1 / 3] * 3)

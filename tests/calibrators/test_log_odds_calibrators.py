@@ -139,17 +139,6 @@ def test_a_general_minimiser_finds_the_same(family, n, a, b, c):
     assert found @ features == pytest.approx(expected.x @ features, abs=2e-3)
 
 
-@pytest.mark.parametrize("kind", [Beta, Platt])
-def test_the_mean_probability_is_the_mean_outcome(kind):
-    """The condition of the level at the minimum, kept within the map's tolerance."""
-    tally = campaign(20_000, 2, 0.8, 1.5, 0.4)
-    positives = smoothed_positives(tally) if kind is Platt else tally.positives
-
-    probabilities = kind().fit_weighted(tally)(tally.scores)
-
-    assert probabilities @ tally.weights == pytest.approx(positives.sum(), rel=1e-3)
-
-
 def test_beta_recovers_its_own_curve():
     truth = LogOddsCurve(0.7, 1.9, -0.4)
     scores = np.linspace(0.01, 0.99, 99)

@@ -2,14 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from calibrators import FEW, Atlas, CalibrationMap
+from calibrators import Atlas, CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
-from tests.calibrators.strategies import maps, names, scores
 
 MANY = 3000
 
@@ -72,23 +69,6 @@ def test_a_bad_map_is_refused_wherever_it_stands(place):
 
     with pytest.raises(ValueError, match="must increase strictly"):
         MapBlocks(MapColumns(lengths, knots, values))
-
-
-@given(
-    st.dictionaries(names, maps(), min_size=1, max_size=4),
-    st.one_of(st.none(), maps()),
-    st.lists(st.tuples(names, scores), max_size=2 * FEW),
-)
-def test_the_plain_look_up_agrees_with_the_vectorised_one_to_the_last_bit(own, target_map, items):
-    atlas = Atlas.build(own, target_map)
-    batch = [*items, *((name, 0.3) for name in own)]
-    campaigns, asked = [name for name, _ in batch], [score for _, score in batch]
-
-    few = atlas.look_up_few(atlas.few_rows(campaigns), asked)
-
-    many = atlas.look_up(atlas.rows(campaigns), np.array(asked))
-    assert atlas.few_rows(campaigns) == atlas.rows(campaigns).tolist()
-    assert np.array(few).tobytes() == many.tobytes()
 
 
 def test_unequal_lengths_of_a_handful_are_refused():

@@ -12,11 +12,9 @@ from calibrators.samples import Integers
 from tests.calibrators.strategies import Floats
 
 
-def pool_means(starts: list[int], weights: Floats, values: Floats) -> Floats:
-    """The weighted mean of its pool, for each bin."""
-    means = np.add.reduceat(weights * values, starts) / np.add.reduceat(weights, starts)
-    lengths = np.diff([*starts, len(weights)])
-    return np.repeat(means, lengths)
+def means_of(starts: Integers, weights: Floats, values: Floats) -> Floats:
+    """The weighted mean of each pool."""
+    return np.add.reduceat(weights * values, starts) / np.add.reduceat(weights, starts)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -30,19 +28,13 @@ def test_pools_are_weighted_isotonic_regression(seed):
 
         starts = pool_adjacent_violators(weights, values)
 
-        means = pool_means(starts.tolist(), weights, values)
+        lengths = np.diff(starts, append=n)
+        means = np.repeat(means_of(starts, weights, values), lengths)
         scipy_means = isotonic_regression(values, weights=weights).x
         sklearn_means = IsotonicRegression().fit(range(n), values, weights).predict(range(n))
         np.testing.assert_allclose(means, scipy_means, atol=1e-12)
         np.testing.assert_allclose(means, sklearn_means, atol=1e-12)
         assert (np.diff(means[starts]) > 0).all()
-
-
-def test_a_rising_row_stays_and_a_falling_row_is_one_pool():
-    values = np.array([0.1, 0.2, 0.3])
-
-    assert pool_adjacent_violators(np.ones(3), values).tolist() == [0, 1, 2]
-    assert pool_adjacent_violators(np.ones(3), values[::-1]).tolist() == [0]
 
 
 def test_means_that_differ_only_by_rounding_are_equal():
@@ -85,7 +77,3 @@ def test_means_that_are_equal_but_for_rounding_pool_as_on_a_stack(seed):
             assert starts.tolist() == pooled_on_a_stack(weights.tolist(), means.tolist())
         else:
             assert (np.diff(means_of(starts, weights, values)) > 0).all()
-
-
-def means_of(starts: Integers, weights: Floats, values: Floats) -> Floats:
-    return np.add.reduceat(weights * values, starts) / np.add.reduceat(weights, starts)

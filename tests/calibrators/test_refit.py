@@ -103,16 +103,6 @@ def test_scores_of_0_have_no_ratio():
     assert done.atlas.at("a", 0.0) == pytest.approx((20 + 5 * target) / 205)
 
 
-def test_the_same_window_in_any_order_gives_the_same_bytes():
-    hours = [window(a=(400, 40), b=(30 * i, i)) for i in range(1, 6)]
-
-    forward = refit(BinsTable.merge(hours), SIR, ENOUGH)
-    backward = refit(BinsTable.merge(hours[::-1]), SIR, ENOUGH)
-
-    assert forward.atlas.to_bytes() == backward.atlas.to_bytes()
-    assert forward.skipped == backward.skipped
-
-
 def test_a_refit_calibrates_its_own_window():
     """Predicted over actual of the whole window comes out near 1, whatever it was."""
     scores = np.tile(np.linspace(0.05, 0.15, 9000), 2)

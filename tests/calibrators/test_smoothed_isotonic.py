@@ -1,4 +1,4 @@
-"""SmoothedIsotonic: worked examples, invariances, hard inputs, settings."""
+"""SmoothedIsotonic: a worked example, hard inputs, settings."""
 
 import math
 
@@ -32,35 +32,6 @@ def test_the_worked_example_with_fewer_samples_than_a_bin():
     assert fitted([0.05, 0.1, 0.3]) == pytest.approx([1 / 12, 1 / 6, 1 / 2], abs=1e-12)
 
 
-@pytest.mark.parametrize("anchor", ANCHORS)
-@pytest.mark.parametrize("size", [1, 7, 1000])
-def test_the_worked_example_of_a_constant_score_with_its_own_rate(anchor, size):
-    """x = .1 everywhere, rate .1: f(x) = x."""
-    fitted = SmoothedIsotonic(size, anchor).fit([0.1] * 5000, [1, *[0] * 9] * 500)
-
-    assert fitted([0.0, 0.05, 0.1, 0.7, 1.0]) == pytest.approx([0.0, 0.05, 0.1, 0.7, 1.0])
-
-
-@pytest.mark.parametrize("outcome", [0.0, 1.0])
-def test_all_0_and_all_1(outcome):
-    scores = np.linspace(0.01, 0.99, 5000)
-
-    fitted = SmoothedIsotonic(100).fit(scores, np.full(5000, outcome))
-
-    assert fitted([0.0, 1.0]).tolist() == [0.0, outcome]
-    assert fitted.at(0.5) == outcome
-
-
-def test_no_remainder_is_dropped():
-    """N = 10,900, n = 1,000: as printed, Algorithm 1 ignores the 900 largest scores."""
-    scores = np.linspace(0, 1, 10_900)
-    outcomes = (np.arange(10_900) >= 10_000).astype(float)
-
-    fitted = SmoothedIsotonic(1000, tails="clip").fit(scores, outcomes)
-
-    assert fitted.at(1.0) == pytest.approx(900 / 1090)
-
-
 @pytest.mark.parametrize("seed", range(15))
 def test_row_order_does_not_change_a_bit(seed):
     rng = np.random.default_rng(seed)
@@ -72,29 +43,6 @@ def test_row_order_does_not_change_a_bit(seed):
     after = calibrator.fit(drawn.scores[rows], drawn.outcomes[rows], drawn.weights[rows])
 
     assert after.to_bytes() == before.to_bytes()
-
-
-@pytest.mark.parametrize("anchor", ANCHORS)
-@pytest.mark.parametrize("seed", range(15))
-def test_a_whole_weight_equals_that_many_samples(seed, anchor):
-    """Raw and by bins; 0 times is leaving the sample out."""
-    rng = np.random.default_rng(seed)
-    drawn = draw(rng, 200)
-    times = rng.integers(0, 4, len(drawn.scores))
-    times[0] += 1
-    repeated = [np.repeat(column, times) for column in (drawn.scores, drawn.outcomes)]
-    calibrator = SmoothedIsotonic(5, anchor)
-
-    weighted = calibrator.fit(drawn.scores, drawn.outcomes, times)
-    weighted_bins = Bins.from_samples(drawn.scores, drawn.outcomes, times)
-
-    tested = rng.random(50)
-    np.testing.assert_allclose(weighted(tested), calibrator.fit(*repeated)(tested), atol=1e-9)
-    np.testing.assert_allclose(
-        calibrator.fit_bins(weighted_bins)(tested),
-        calibrator.fit_bins(Bins.from_samples(*repeated))(tested),
-        atol=1e-6,
-    )
 
 
 @given(every_setting, st.lists(strategies.samples, max_size=15))
@@ -119,31 +67,6 @@ def test_any_samples_give_a_monotone_map(calibrator, samples):
         assert ((probabilities >= 0) & (probabilities <= 1)).all()
 
 
-def test_bins_lose_little_against_raw_samples():
-    """The grid is fine enough for a whole campaign: within 1 % of the raw fit."""
-    rng = np.random.default_rng(11)
-    scores = rng.beta(1, 30, 50_000)
-    outcomes = np.minimum(1, 2 * scores**1.2)
-    calibrator = SmoothedIsotonic(2500)
-
-    raw = calibrator.fit(scores, outcomes)
-    binned = calibrator.fit_bins(Bins.from_samples(scores, outcomes))
-
-    tested = np.quantile(scores, np.linspace(0.05, 0.999, 100))
-    np.testing.assert_allclose(binned(tested), raw(tested), rtol=0.01)
-
-
-@pytest.mark.parametrize("tails", TAILS)
-def test_bins_of_a_window_need_not_be_in_one_piece(tails):
-    rng = np.random.default_rng(12)
-    parts = [Bins.from_samples(rng.random(50), rng.integers(0, 2, 50)) for _ in range(24)]
-    calibrator = SmoothedIsotonic(50, tails=tails)
-
-    merged = calibrator.fit_bins(Bins.merge(parts))
-
-    assert merged == calibrator.fit_bins(Bins.merge(parts[::-1]))
-
-
 def test_equal_pieces_of_one_cell_are_one_pool():
     """70,000 equal scores are cut into 700 bins of equal rate: one anchor, one ratio."""
     bins = Bins.from_samples([0.1, 0.3], [0.013, 0.17], [70_000, 33_333])
@@ -152,17 +75,6 @@ def test_equal_pieces_of_one_cell_are_one_pool():
 
     assert fitted.at(0.1) == pytest.approx(0.013, rel=1e-4)
     assert len(fitted.knots) <= 7
-
-
-def test_a_prior_lifts_bins_off_0_by_the_published_formula():
-    """(positives + k p(mean score)) / (count + k), here (0 + 5 x .08) / (100 + 5)."""
-    bins = Bins.from_samples([0.04] * 100, [0] * 100)
-    calibrator = SmoothedIsotonic(1000)
-
-    assert calibrator.fit_bins(bins).at(0.04) == 0.0
-    assert calibrator.fit_bins(bins, CalibrationMap.proportional(2.0)).at(0.04) == (
-        pytest.approx(5 * 0.08 / 105, rel=1e-6)
-    )
 
 
 def test_a_prior_of_no_strength_changes_nothing():

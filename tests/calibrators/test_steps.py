@@ -44,15 +44,6 @@ def test_a_border_lies_halfway_and_below_the_next_score(scores):
     assert np.allclose(borders[wide], halfway[wide], rtol=1e-12, atol=0)
 
 
-def test_neighbouring_floats_can_have_different_values():
-    low = 0.3
-    high = math.nextafter(low, 1.0)
-
-    calibration_map = step_map(borders_between(np.array([low, high])), np.array([0.9, 0.2]))
-
-    assert calibration_map([0.0, low, high, 1.0]).tolist() == [0.9, 0.9, 0.2, 0.2]
-
-
 def test_steps_of_one_value_are_one_step():
     calibration_map = step_map(np.array([0.2, 0.4, 0.6]), np.array([0.1, 0.1, 0.5, 0.5]))
 

@@ -37,12 +37,6 @@ def test_extend_goes_on_along_the_outermost_segments():
     )
 
 
-def test_proportional_keeps_the_ratio_and_stops_at_1():
-    assert served([0.1, 0.25], [0.2, 0.75], "proportional", [0.0, 0.01, 1 / 3, 0.4, 1.0]) == (
-        pytest.approx([0.0, 0.02, 1.0, 1.0, 1.0])
-    )
-
-
 @pytest.mark.parametrize("tails", ALL)
 def test_one_anchor(tails):
     """Half the score for "extend" too, which has no segment to extend."""

@@ -104,17 +104,6 @@ def test_the_interval_of_the_lift_covers_what_it_says(metric, users, by):
     assert np.mean([each.lower <= truth <= each.upper for each in lifts]) > 0.92
 
 
-def test_rows_of_one_user_taken_as_independent_cover_too_little():
-    """That is what units are for."""
-    rng = np.random.default_rng(7)
-    logs = [auctions(rng, 100) for _ in range(200)]
-    for log in logs:
-        log.pop("units")
-    lifts = [ab_analysis(**log, control=0).lifts[1]["ctr"] for log in logs]
-
-    assert np.mean([each.lower <= 0.2 <= each.upper for each in lifts]) < 0.92
-
-
 def test_a_unit_in_both_arms_counts_with_its_difference():
     """What a campaign does to both arms cancels: the interval is narrower."""
     campaign = np.tile(np.arange(20), 100)

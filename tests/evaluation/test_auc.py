@@ -69,15 +69,6 @@ def test_only_chosen_rows_count(samples, random):
     assert np.array_equal(value, expected, equal_nan=True)
 
 
-def test_mainline_only():
-    """The sidebar's easy negatives are left out of it."""
-    p, y, mainline = [0.3, 0.4, 0.1, 0.05], [1, 0, 0, 0], [True, True, False, False]
-
-    assert auc(p, y) == pytest.approx(2 / 3)
-    assert auc(p, y, where=mainline) == 0.0
-    assert auc(p, y, where=np.ones(4, bool)) == auc(p, y)
-
-
 def test_no_row_chosen_is_undefined():
     """nan, as without samples."""
     assert isnan(auc([0.3, 0.4], [1, 0], where=[False, False]))
@@ -102,8 +93,3 @@ def test_rows_left_out_are_checked_all_the_same():
     """What is no probability is an error anywhere in the column."""
     with pytest.raises(ValueError, match=r"probabilities\[1\] = 1.4"):
         auc([0.3, 1.4, 0.2], [1, 0, 0], where=[True, False, True])
-
-
-def test_all_equal_scores_are_a_random_order():
-    """One point on the curve."""
-    assert auc([0.2] * 5, [0, 1, 0, 0, 1]) == 0.5

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Beta, BinsTable, Identity, Isotonic, SmoothedIsotonic, Sufficiency, refit
@@ -132,24 +132,6 @@ def test_an_outcome_changes_the_next_hours(raw_samples):
 
 
 @PATHS
-@given(table=tables(), data=st.data())
-def test_other_scores_change_no_probability_before(raw_samples, table, data):
-    """Nor does the traffic of a later hour, or of the same one, change anyone else's."""
-    hours = table.hours
-    h = data.draw(st.sampled_from(sorted(set(hours.tolist()))))
-    kept = table.select(hours < h)
-    if not len(kept) or kept.hours.max() < kept.hours.min() + 2:
-        return
-    options = {"window_hours": 2, "sufficiency": ANYTHING, "raw_samples": raw_samples}
-
-    whole, cut = (backtest(log, {"sir": SIR}, **options) for log in (table, kept))
-
-    assert np.array_equal(
-        by_row(table, whole, "sir")[hours < h], by_row(kept, cut, "sir"), equal_nan=True
-    )
-
-
-@PATHS
 @given(table=tables(), window_hours=st.integers(1, 6))
 def test_the_first_window_is_not_judged(raw_samples, table, window_hours):
     """All impressions from first hour + window on are, each once, hour after hour."""
@@ -169,38 +151,6 @@ def test_the_window_is_a_day_unless_given():
     result = backtest(table, {})
 
     assert set(table.hours[result.rows].tolist()) == {24, 25}
-
-
-@PATHS
-def test_a_campaign_without_a_map_is_served_by_the_target(raw_samples):
-    """A newcomer has the map of all campaigns together until it has enough of its own."""
-    veterans = campaigns_at(range(5), each=200)
-    newcomer = campaigns_at([4], names=("new",), each=30)
-    table = EventTable.concatenate([veterans, newcomer])
-    own = table.rows == table.campaigns.index("new")
-    past = veterans.select(veterans.hours < 4)
-    everyone = SmoothedIsotonic(bin_size=200, prior_strength=0.0)
-    target_map = everyone.fit(past.scores, past.outcomes)
-
-    result = backtest(table, {"sir": everyone}, window_hours=4, raw_samples=raw_samples)
-
-    assert by_row(table, result, "sir")[own] == pytest.approx(
-        target_map(table.scores[own]), rel=0.05
-    )
-
-
-@PATHS
-def test_what_was_not_learnt_is_the_identity(raw_samples):
-    """Too few samples, or too few positives: probabilities are the scores themselves."""
-    table = campaigns_at(range(4))
-    silent = with_outcomes(table, np.zeros(len(table)))
-    many = Sufficiency(min_samples=10_000, min_positives=0)
-
-    for log, sufficiency in ((table, many), (silent, None)):
-        result = backtest(
-            log, {"sir": SIR}, window_hours=2, sufficiency=sufficiency, raw_samples=raw_samples
-        )
-        assert np.array_equal(result.probabilities["sir"], log.scores[result.rows])
 
 
 @PATHS
@@ -250,26 +200,6 @@ def test_silent_hours_are_not_judged_and_age_the_window(raw_samples):
 
 
 @pytest.mark.slow
-@given(tables(), st.integers(1, 4), st.randoms(use_true_random=False))
-def test_the_order_of_rows_is_of_no_effect(table, window_hours, random):
-    """A log need not be sorted; on bins each probability keeps its bits."""
-    order = list(range(len(table)))
-    random.shuffle(order)
-    shuffled = table.select(np.array(order))
-
-    for raw_samples in (False, True):
-        options = {
-            "window_hours": window_hours,
-            "sufficiency": ANYTHING,
-            "raw_samples": raw_samples,
-        }
-        expected = by_row(table, backtest(table, {"sir": SIR}, **options), "sir")[order]
-        actual = by_row(shuffled, backtest(shuffled, {"sir": SIR}, **options), "sir")
-        tolerance = 1e-12 if raw_samples else 0.0
-        assert actual == pytest.approx(expected, rel=tolerance, abs=tolerance, nan_ok=True)
-
-
-@pytest.mark.slow
 @given(tables())
 def test_the_order_of_campaigns_is_of_no_effect(table):
     """Nor does a name in the list that no impression bears."""
@@ -284,20 +214,6 @@ def test_the_order_of_campaigns_is_of_no_effect(table):
             for log in (table, renumbered)
         )
         assert np.array_equal(a.probabilities["sir"], b.probabilities["sir"])
-
-
-def test_progress_is_told_after_each_judged_hour():
-    """(hours done, hours in all), the last being all of them."""
-    steps = []
-
-    backtest(
-        campaigns_at(range(7), each=2),
-        {"identity": Identity()},
-        window_hours=3,
-        progress=lambda done, total: steps.append((done, total)),
-    )
-
-    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_judged_hours_are_pooled_before_they_are_scored():
@@ -322,16 +238,6 @@ def test_calibrators_are_judged_independently():
     together = backtest(table, {"isotonic": Isotonic(), "sir": SIR}, window_hours=2)
 
     assert np.array_equal(alone.probabilities["sir"], together.probabilities["sir"])
-
-
-@settings(max_examples=20)
-@given(tables())
-def test_probabilities_are_probabilities(table):
-    """Finite and in [0, 1], whatever the log."""
-    result = backtest(table, {"sir": SIR, "isotonic": Isotonic()}, window_hours=2)
-
-    for probabilities in result.probabilities.values():
-        assert np.all((probabilities >= 0) & (probabilities <= 1))
 
 
 @pytest.mark.slow

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize_scalar
 from scipy.special import expit, log_expit, logsumexp
 
-from evaluation import bias_shift, log_loss
+from evaluation import bias_shift
 from evaluation.metrics.calibration import log_odds
 from tests.evaluation.cal_n_oracle import repeated
 from tests.evaluation.predictions_of_kind import predictions
@@ -70,67 +69,12 @@ def test_even_at_the_ends_and_with_lopsided_weights(rows):
     assert promised_not == pytest.approx(logsumexp(np.log(weights), b=1 - y), abs=1e-8)
 
 
-@given(predictions(min_size=2))
-def test_it_is_where_the_log_loss_is_least(samples):
-    """No other shift nearby does better; scipy finds no better one either."""
-    p, y, weights = samples
-    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
-        return
-
-    def loss(c):
-        return log_loss(shifted(p, c), y, sample_weight=weights)
-
-    c = bias_shift(p, y, sample_weight=weights)
-
-    best = minimize_scalar(loss, (c - 1, c + 1))
-    assert loss(c) <= best.fun + 1e-12
-    assert loss(c) <= min(loss(c - 1e-3), loss(c + 1e-3))
-
-
-def test_it_equals_a_root_finder_of_scipy():
-    """Brent's method on the same equation."""
-    rng = np.random.default_rng(0)
-    p, weights = rng.beta(1, 20, 3_000), rng.uniform(0, 5, 3_000)
-    y = rng.random(3_000) < p / 3
-
-    expected = brentq(lambda c: weights @ (shifted(p, c) - y), -5, 5, xtol=1e-13)
-
-    assert bias_shift(p, y, sample_weight=weights) == pytest.approx(expected, abs=1e-10)
-
-
 @ENDS
 def test_of_one_probability_it_is_the_difference_of_log_odds(p):
     """Also at both ends, where it is large."""
     c = bias_shift([p] * 4, [0, 1, 0, 0])
 
     assert c == pytest.approx(float(log_odds(np.array([p]))[0]) + log(3), abs=1e-9)
-
-
-@given(predictions(min_size=2), st.floats(-3, 3))
-def test_a_shift_of_all_log_odds_is_found_again(samples, move):
-    """c moves by as much."""
-    p, y, weights = samples
-    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
-        return
-    moved = shifted(p, -move)
-
-    c = bias_shift(moved, y, sample_weight=weights)
-
-    # `moved` has a distance of 5e-8 to 1 at least: 1.1e-16 of rounding are 2e-9 of log-odds.
-    assert miss(p, y, weights, c - move) < 1e-8
-
-
-@given(predictions(min_size=2))
-def test_turned_round_it_changes_sign(samples):
-    """Misses instead of hits."""
-    p, y, weights = samples
-    if not both_classes(y, weights) or p.min() < 1e-6 or p.max() > 1 - 1e-6:
-        return
-
-    turned = bias_shift(1 - p, 1 - y, sample_weight=weights)
-
-    # 1 - p is rounded by 1.1e-16, of 1e-6 at least: 1.1e-10 of log-odds.
-    assert miss(p, y, weights, -turned) < 1e-9
 
 
 @given(predictions(min_size=2))

@@ -4,10 +4,10 @@ from math import inf, isnan, nan, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import cal_n, gc_n, pcoc
+from evaluation import cal_n, gc_n
 from tests.evaluation.cal_n_oracle import cal_n_oracle, repeated
 from tests.evaluation.predictions_of_kind import predictions
 
@@ -29,16 +29,6 @@ def test_example_1_of_the_paper(n, expected):
     assert value == pytest.approx(expected, abs=1e-9 if n == 2 else 5e-5)
 
 
-def test_example_1_from_raw_samples():
-    """The rows themselves, in any order, give what their counts give."""
-    rng = np.random.default_rng(1)
-    p = np.repeat([0.2, 0.8], 10_000)
-    y = np.concatenate([np.arange(10_000) < 4_000, np.arange(10_000) < 6_000])
-    order = rng.permutation(20_000)
-
-    assert cal_n(p[order], y[order], 2) == pytest.approx(sqrt(5) / 3, abs=1e-9)
-
-
 @given(predictions(), st.integers(1, 8), EMPTY)
 def test_equals_the_definition(samples, n, empty):
     """Vectorised and exact rational Cal-N agree, under every rule for empty bins."""
@@ -47,50 +37,6 @@ def test_equals_the_definition(samples, n, empty):
     actual = cal_n(p, y, n, empty=empty, sample_weight=weights)
 
     assert same(cal_n_oracle(*repeated(p, y, weights), n, empty), actual)
-
-
-@given(predictions(), st.integers(1, 8))
-def test_ties_share_their_outcome(samples, n):
-    """Replacing labels by the mean over equal scores changes nothing."""
-    p, y, _ = samples
-    _, run = np.unique(p, return_inverse=True)
-    means = np.bincount(run, y) / np.bincount(run)
-
-    assert same(cal_n(p, y, n), cal_n(p, means[run], n))
-
-
-@pytest.mark.slow
-@given(predictions(), st.sampled_from(["inf", "merge"]))
-def test_cal_1_is_the_error_of_pcoc(samples, empty):
-    """Cal-1 = max(PCOC, 1 / PCOC) - 1, infinite without positives unless such bins are merged."""
-    p, y, _ = samples
-    ratio = pcoc(p, y)
-    assume(ratio > 0.0 and (empty == "inf" or np.isfinite(ratio)))
-
-    assert cal_n(p, y, 1, empty=empty) == pytest.approx(max(ratio, 1 / ratio) - 1)
-
-
-@given(predictions(min_size=8), st.integers(1, 8), st.sampled_from([0.5, 0.1, 7.3]))
-def test_equal_fractional_weights_cut_at_kw_over_n(samples, n, weight):
-    """When n divides the rows, any equal weight cuts as weight 1 does, rounding or not."""
-    p, y, _ = samples
-    rows = len(p) // n * n
-    p, y = p[:rows], y[:rows]
-
-    weighted = cal_n(p, y, n, empty="merge", sample_weight=np.full(rows, weight))
-
-    assert same(cal_n(p, y, n, empty="merge"), weighted)
-
-
-@given(predictions(min_size=3), st.integers(1, 3), st.sampled_from([1e-6, 0.37, 1234.5]))
-def test_fractional_weights_have_no_scale(samples, n, scale):
-    """Only proportions of weights that are not whole count."""
-    p, y, _ = samples
-    weights = np.arange(len(p)) + 0.25
-
-    scaled = cal_n(p, y, n, empty="merge", sample_weight=weights * scale)
-
-    assert same(cal_n(p, y, n, empty="merge", sample_weight=weights), scaled)
 
 
 def test_a_cut_splits_a_fractional_sample():
@@ -117,21 +63,6 @@ def test_a_bin_without_positives(empty, expected):
     value = cal_n([0.2, 0.4, 1.0], [0.5, 0.0, 1.0], 3, empty=empty, sample_weight=[2, 2, 2])
 
     assert value == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("empty", ["inf", "skip", "merge"])
-def test_positives_at_probability_zero_are_infinitely_wrong(empty):
-    """Sum p = 0 with positives is r = 0, which no rule but smoothing hides."""
-    assert cal_n([0.0, 0.5], [1, 1], 2, empty=empty) == inf
-    assert cal_n([0.0, 0.5], [1, 1], 2, empty="smooth") == pytest.approx(
-        sqrt((1.0 + (2 / 1.5 - 1) ** 2) / 2)
-    )
-
-
-@pytest.mark.parametrize("empty", ["inf", "skip", "merge"])
-def test_a_bin_with_nothing_on_either_side_is_left_out(empty):
-    """0 / 0 is no error."""
-    assert cal_n([0.0, 0.5], [0, 1], 2, empty=empty) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(("empty", "expected"), [("inf", inf), ("skip", nan), ("merge", nan)])

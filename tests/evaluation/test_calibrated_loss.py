@@ -4,8 +4,6 @@ from math import isnan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.special import expit
 
 from evaluation import (
@@ -18,7 +16,6 @@ from evaluation import (
 )
 from evaluation.metrics.calibration import log_odds
 
-NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 LOSSES = pytest.mark.parametrize("loss", ["log", "quadratic"])
 
 
@@ -64,77 +61,6 @@ def test_the_calibrated_quadratic_loss_by_hand():
     assert result.value == pytest.approx(np.average(squares, weights=weights[rest]))
     assert result.plain == pytest.approx(np.average((y - p)[rest] ** 2, weights=weights[rest]))
     assert result.value < 1.2 < 8 < result.plain
-
-
-@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.booleans()), min_size=1, max_size=30))
-def test_the_mean_residual_of_the_bias_rows_is_0(rows):
-    """After the shift, to the last digits of the largest."""
-    p, y, bias_rows = (np.array(column) for column in zip(*rows, strict=True))
-    if not bias_rows.any():
-        return
-
-    c = calibrated_losses(p, y, "quadratic", bias_rows=bias_rows).shift
-
-    residuals = (y - (p + c))[bias_rows]
-    assert abs(residuals.mean()) <= 1e-12 * (np.abs(p).max() + np.abs(y).max() + 1)
-
-
-@given(st.integers(0, 1_000), st.floats(-4, 4))
-@settings(max_examples=30)
-def test_a_shift_of_all_log_odds_changes_nothing(seed, move):
-    """That is what it is for; the plain loss does change."""
-    p, y = clicks(300, seed)
-    p = np.clip(p, 1e-4, 1 - 1e-4)
-    if not 0 < y[::3].sum() < len(y[::3]):
-        return
-    bias_rows = np.arange(300) % 3 == 0
-    moved = expit(log_odds(p) + move)
-
-    value = calibrated_log_loss(moved, y, bias_rows=bias_rows)
-
-    assert value == pytest.approx(calibrated_log_loss(p, y, bias_rows=bias_rows), rel=1e-7)
-
-
-@given(st.floats(-1e3, 1e3))
-def test_a_shift_of_all_predictions_changes_no_quadratic_loss(move):
-    """The same for regression."""
-    rng = np.random.default_rng(2)
-    p, y = rng.normal(0, 1, (2, 40))
-
-    value = calibrated_quadratic_loss(p + move, y)
-
-    assert value == pytest.approx(calibrated_quadratic_loss(p, y), rel=1e-9)
-
-
-@pytest.mark.slow
-def test_few_bias_rows_cost_one_over_twice_their_number():
-    """Of true probabilities, the expected log loss after the shift is 1 / (2 |V|) too high."""
-    rng = np.random.default_rng(3)
-    truth = rng.beta(2, 6, 200)
-    size, draws = 200, 3_000
-    odds = log_odds(truth)
-
-    def expected_loss(c):
-        q = expit(odds - c)
-        return -np.mean(truth * np.log(q) + (1 - truth) * np.log1p(-q))
-
-    shifts = [bias_shift(truth, rng.random(size) < truth) for _ in range(draws)]
-    excess = np.mean([expected_loss(c) for c in shifts]) - expected_loss(0.0)
-
-    assert excess == pytest.approx(1 / (2 * size), rel=0.1)
-
-
-def test_few_bias_rows_cost_the_variance_over_their_number():
-    """The quadratic loss is sigma^2 / |V| too high."""
-    rng = np.random.default_rng(4)
-    noise = rng.normal(0, 2, (4_000, 50))
-    values = [
-        calibrated_losses(np.zeros(50), y, "quadratic", bias_rows=np.arange(50) < 10) for y in noise
-    ]
-
-    excess = np.mean([each.value - each.plain for each in values])
-
-    assert excess == pytest.approx(4 / 10, rel=0.1)
 
 
 @LOSSES

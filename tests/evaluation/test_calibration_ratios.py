@@ -64,14 +64,6 @@ def test_prediction_error_of_the_tables_of_paper_001(table):
     assert aggregated(prediction_error, table) == pytest.approx(PE[table], abs=tolerance)
 
 
-def test_prediction_error_of_table_3_in_full():
-    """The counts give what the table of figures rounds to 7.485."""
-    scores, clicks, no_clicks = (np.array(column) for column in TABLES["3b"])
-    promised = scores @ (clicks + no_clicks)
-
-    assert aggregated(prediction_error, "3b") == pytest.approx(promised / 6_600 - 1, abs=1e-12)
-
-
 approx = partial(pytest.approx, nan_ok=True)
 
 OVER_0 = {

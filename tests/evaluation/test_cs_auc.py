@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import CsAuc, auc, cs_auc, cs_auc_parts
+from evaluation import CsAuc, cs_auc, cs_auc_parts
 from evaluation.metrics.cs_auc import cs_auc_of
 from tests.evaluation.cs_auc_oracle import cs_auc_oracle
 from tests.evaluation.priced_of_kind import FRACTIONAL, priced
@@ -54,37 +54,6 @@ def test_table_3_of_paper_002(sequence, of_420, printed, ties):
     assert round(of_420 / 420, len(printed.partition(".")[2])) == float(printed)
 
 
-@pytest.mark.parametrize(
-    ("sequence", "expected"), by_sequence([1, 1, 1, 1, 0.75, 0.5]), ids=SEQUENCES
-)
-def test_auc_of_the_orders_of_table_3(sequence, expected):
-    """0.9 and 0.8 are printed for the last two: wrong pairs over all 10 instead of the 4 that
-    count. What they show stays: from the fifth to the sixth AUC falls while csAUC rises."""
-    scores = [0.9 - 0.1 * sequence.index(name) for name in "ABCDE"]
-
-    assert auc(scores, CLICKS) == expected
-
-
-@pytest.mark.parametrize(
-    ("sequence", "expected"), by_sequence([0.6667, 1, 0.9667, 0.9667, 0.6667, 0.9]), ids=SEQUENCES
-)
-def test_numbers_of_levels_are_not_revenue(sequence, expected):
-    """With the level's number in place of the bid, as algorithm 1 has it, table 3 would differ."""
-    assert of_sequence(sequence, [4.0, 3.0, 2.0, 1.0, 0.0]) == pytest.approx(expected, abs=5e-5)
-
-
-def test_worst_of_table_3():
-    """The reverse of the best order: 16 of 420."""
-    assert cs_auc_parts([0.1] * 5, CLICKS, BIDS).worst == 16 / 420
-
-
-def test_the_order_of_probabilities_is_not_the_order_of_revenue():
-    """Corollary 2.3 says pCTR where it means pCTR * bid: ordered pCTR with csAUC 0, and the
-    reverse with csAUC 1."""
-    assert cs_auc([0.5, 0.4], [1, 0], [1.0, 999.0]) == 0.0
-    assert cs_auc([0.1, 0.5], [1, 0], [100.0, 1.0]) == 1.0
-
-
 @given(
     priced(max_size=14) | priced(max_size=14, weights=FRACTIONAL),
     st.sampled_from(["definition", "half", "worst"]),
@@ -114,17 +83,6 @@ def test_equals_brute_force_on_many_levels(ties, digits):
     assert same(expected, (parts.value, parts.worst, parts.tied_share))
 
 
-@given(priced(), st.floats(0.1, 5.0))
-def test_half_of_equal_bids_is_auc(samples, bid):
-    """One level of clicks above the others: csAUC is the share of pairs won."""
-    p, y, _, weights = samples
-    bids = np.full(len(p), 2.0 ** np.round(bid))
-
-    value = cs_auc(p, y, bids, ties="half", sample_weight=weights)
-
-    assert same(auc(p, y, sample_weight=weights), value)
-
-
 @TIES
 @given(samples=priced())
 def test_only_the_order_of_scores_counts(ties, samples):
@@ -135,14 +93,6 @@ def test_only_the_order_of_scores_counts(ties, samples):
     mapped = cs_auc_of(ranks(p * bids), *columns)
 
     assert repr(mapped) == repr(cs_auc_of(p * bids, *columns))
-
-
-def test_recalibrated_probabilities_rank_differently():
-    """A strictly increasing map of p alone is a new order of p * bid."""
-    p, y, bids = np.array([0.5, 0.4]), [1, 0], [1.0, 1.1]
-
-    assert cs_auc(p, y, bids) == 1.0
-    assert cs_auc(p**0.25, y, bids) == 0.0
 
 
 @TIES
@@ -182,17 +132,6 @@ def test_weights_have_no_scale(scale):
 
 
 @given(priced())
-def test_an_order_and_its_reverse_add_up(samples):
-    """1 + worst under "half": a random order, half way, has (1 + worst) / 2."""
-    p, y, bids, weights = samples
-    scores, columns = ranks(p * bids), (y * bids, weights, "half")
-
-    value, reverse = cs_auc_of(scores, *columns), cs_auc_of(scores.max() - scores, *columns)
-
-    assert same(1 + value.worst, value.value + reverse.value)
-
-
-@given(priced())
 def test_the_best_and_the_worst_order(samples):
     """Scores as revenue make 1, the reverse `worst`; normalised 1 and 0."""
     _, y, bids, weights = samples
@@ -223,28 +162,6 @@ def test_probabilities_of_0_are_one_tie(ties, normalized):
     assert parts.value == pytest.approx(parts.worst + normalized * (1 - parts.worst))
 
 
-@given(priced())
-def test_the_tied_share_is_what_the_rules_differ_by(samples):
-    """Between "definition" and "worst", normalised."""
-    p, y, bids, weights = samples
-    rules = ("definition", "half", "worst")
-
-    high, half, low = (cs_auc_parts(p, y, bids, ties=t, sample_weight=weights) for t in rules)
-
-    assert same(high.value - low.value, high.tied_share * (1 - high.worst))
-    assert same((high.value + low.value) / 2, half.value)
-
-
-@given(priced())
-def test_a_click_without_bid_is_as_good_as_none(samples):
-    """It is above the negatives but adds nothing to either sum."""
-    p, y, bids, weights = samples
-
-    unclicked = cs_auc_parts(p, y * (bids > 0), bids, sample_weight=weights)
-
-    assert repr(unclicked) == repr(cs_auc_parts(p, y, bids, sample_weight=weights))
-
-
 @pytest.mark.parametrize(
     ("p", "y", "bids"),
     [
@@ -269,12 +186,6 @@ def test_no_pair_that_could_pay_is_undefined(p, y, bids):
 def test_one_level_is_undefined_whatever_the_weights(weights):
     """No remainder of a sum of fractions makes a pair of it."""
     assert isnan(cs_auc([0.1, 0.2, 0.3], [1, 1, 1], [2, 2, 2], sample_weight=weights))
-
-
-def test_clicks_of_two_bids_are_enough():
-    """Unlike AUC it needs no negatives."""
-    assert cs_auc([0.1, 0.9], [1, 1], [1.0, 3.0]) == 1.0
-    assert cs_auc([0.9, 0.1], [1, 1], [1.0, 3.0]) == pytest.approx(1 / 3)
 
 
 def test_bids_that_part_in_the_last_digit_only():

@@ -121,19 +121,6 @@ def test_quantiles_are_of_weight_and_know_no_order(samples, count, random):
     assert weighted == pytest.approx(repeated, rel=1e-11, nan_ok=True)
 
 
-def test_more_buckets_come_closer():
-    """To the exact value, with either cut."""
-    columns = lognormal(5000)
-    exact = cs_auc(*columns, ties="half")
-
-    for cut in ("quantile", "min_max"):
-        coarse, fine = (
-            abs(bucketed_cs_auc(*columns, bid_buckets=k, score_buckets=100 * k, cut=cut) - exact)
-            for k in (3, 1000)
-        )
-        assert fine < 1e-3 < coarse
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import auc, gauc, grouped_auc, grouped_cal_n
-from evaluation.metrics.auc import GroupedAuc
 from tests.evaluation.predictions_of_kind import predictions
 
 SIZES = {
@@ -48,27 +47,6 @@ def test_equals_a_loop_over_groups(parts, weights, random):
     assert gauc(p, y, groups[order], weights=weights, sample_weight=w) == pytest.approx(
         expected, nan_ok=True
     )
-
-
-def test_a_group_of_one_class_is_in_neither_sum():
-    """It would pull the mean to .5, or whatever stood for it."""
-    p, y, groups = [0.1, 0.2, 0.9, 0.8], [0, 1, 1, 1], ["a", "a", "b", "b"]
-
-    result = grouped_auc(p, y, groups, sample_weight=[1, 1, 3, 3])
-
-    assert result == GroupedAuc(1.0, 1, 0.75, {"a": 1.0})
-
-
-def test_the_three_weights():
-    """By samples, by positives, all alike."""
-    p = [0.1, 0.2, 0.3, 0.4, 0.9, 0.8]
-    y = [0, 0, 0, 1, 0, 1]
-    groups = ["right", "right", "right", "right", "wrong", "wrong"]
-
-    assert gauc(p, y, groups) == pytest.approx(4 / 6)
-    assert gauc(p, y, groups, weights="positives") == 0.5
-    assert gauc(p, y, groups, weights="equal") == 0.5
-    assert gauc(p, y, groups, weights="positives", sample_weight=[1, 1, 1, 3, 1, 1]) == 0.75
 
 
 def test_another_weight_is_refused():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import cal_n, gc_n, grouped_cal_n, pcoc
+from evaluation import cal_n, gc_n, grouped_cal_n
 from tests.evaluation.predictions_of_kind import predictions
 
 
@@ -57,19 +57,6 @@ def test_equals_a_loop_over_campaigns(parts, n, weights, min_positives, random):
 
     assert same(expected, result.value)
     assert same(left_out / w.sum() if w.sum() else np.nan, result.share_left_out)
-
-
-def test_gc_1_is_the_mean_error_of_pcoc():
-    """With N = 1 the weighted mean of max(PCOC, 1 / PCOC) - 1, and not PCOC."""
-    rng = np.random.default_rng(2)
-    p, campaigns = rng.uniform(0.1, 0.9, 300), rng.integers(0, 3, 300)
-    y = (rng.random(300) < p**2).astype(float)
-    ratios = np.array([pcoc(p[campaigns == c], y[campaigns == c]) for c in range(3)])
-    shares = np.bincount(campaigns) / 300
-
-    expected = np.dot(shares, np.maximum(ratios, 1 / ratios) - 1)
-
-    assert gc_n(p, y, campaigns, 1) == pytest.approx(expected)
 
 
 def test_thin_campaigns_are_left_out_and_told():

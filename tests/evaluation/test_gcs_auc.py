@@ -81,13 +81,6 @@ def test_what_is_left_out_is_told():
     assert (result.share_left_out, result.bids_left_out) == (0.6, 0.5)
 
 
-def test_clicks_of_two_bids_are_a_group():
-    """Unlike AUC it is defined without negatives."""
-    result = grouped_cs_auc([0.9, 0.1, 0.5, 0.5], [1, 1, 1, 1], [1, 2, 3, 3], ["a", "a", "b", "b"])
-
-    assert result.per_group == {"a": 0.5}
-
-
 def test_nothing_left_is_undefined():
     """nan, never .5."""
     result = grouped_cs_auc([0.1, 0.2], [0, 1], [1, 1], ["a", "b"])
@@ -112,17 +105,6 @@ def test_an_option_that_is_none_is_refused(options, message):
     """ValueError with its name, value and rule."""
     with pytest.raises(ValueError, match=message):
         gcs_auc([0.1], [1], [1], ["a"], **options)
-
-
-@given(priced(), RULES)
-def test_one_group_is_cs_auc(samples, ties):
-    """And so is a group beside an empty one."""
-    p, y, bids, weights = samples
-
-    value = gcs_auc(p, y, bids, ["a"] * len(p), ties=ties, sample_weight=weights)
-
-    expected = cs_auc(p, y, bids, ties=ties, sample_weight=weights)
-    assert np.array_equal(value, expected, equal_nan=True)
 
 
 def test_ten_thousand_groups_equal_a_loop():

@@ -68,12 +68,6 @@ def test_order_of_runs_is_of_no_effect(a, b, random):
     assert (value.value, value.lower) == pytest.approx((expected.value, expected.lower))
 
 
-def test_strict_as_printed():
-    """A tie is no win in the papers, half of one by default."""
-    assert metric_accuracy([1, 2], [2, 3], ties=0.0).value == 0.75
-    assert metric_accuracy([1, 2], [2, 3]).value == 0.875
-
-
 @pytest.mark.parametrize("runs", [1, 2, 10, 100])
 def test_all_pairs_one_way_still_leave_doubt(runs):
     """A value of 1 has the interval from tail^(1/m), that of 0 its mirror image."""

@@ -61,20 +61,6 @@ def test_a_better_model_is_found():
     assert 1 not in signs
 
 
-def test_rows_drawn_one_by_one_find_what_is_not_there():
-    """Why blocks: errors shared by a block look like knowledge when rows are drawn alone."""
-
-    def alarms(blocks_are_rows):
-        signs = []
-        for seed in range(60):
-            a, b, rate, owner = two_models(seed, size=20)
-            blocks = np.arange(len(a)) if blocks_are_rows else owner
-            signs.append(paired_bootstrap(a, b, rate, blocks, draws=DRAWS, seed=seed).sign)
-        return np.mean(np.array(signs) != 0)
-
-    assert alarms(blocks_are_rows=True) > 3 * alarms(blocks_are_rows=False) + 0.1
-
-
 @pytest.mark.parametrize(("name", "function"), [("log_loss", log_loss), ("mse", mse), ("auc", auc)])
 def test_a_name_is_the_function_made_fast(name, function):
     """The same draws, the same numbers."""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from evaluation import cal_n, log_loss, prediction_error, score_quantiles
+from evaluation import log_loss, prediction_error, score_quantiles
 from tests.evaluation.cal_n_oracle import bin_sums, repeated
 from tests.evaluation.predictions_of_kind import predictions
 
@@ -70,18 +70,6 @@ def test_each_bin_as_if_it_were_alone():
     assert result.loss_shares == pytest.approx(losses / np.sum(losses))
 
 
-def test_cal_n_is_made_of_these_bins():
-    """Their prediction errors, turned to one side."""
-    rng = np.random.default_rng(10)
-    p = rng.uniform(0.1, 0.9, 1_003)
-    y = rng.random(1_003) < p**2
-    ratio = 1 + score_quantiles(p, y, 7).prediction_errors
-
-    value = np.sqrt(np.mean((np.maximum(ratio, 1 / ratio) - 1) ** 2))
-
-    assert cal_n(p, y, 7) == pytest.approx(value)
-
-
 def test_intervals_are_wilsons():
     """Against scipy's, for counts."""
     result = score_quantiles([0.2, 0.6], [0.0, 0.7], 2, confidence=0.9, sample_weight=[50, 50])
@@ -89,21 +77,6 @@ def test_intervals_are_wilsons():
     for rate, lower, upper in zip(result.rates, result.lower, result.upper, strict=True):
         interval = binomtest(round(rate * 50), 50).proportion_ci(0.9, method="wilson")
         assert (lower, upper) == pytest.approx((interval.low, interval.high), abs=1e-12)
-
-
-def test_too_high_at_the_low_end_only():
-    """What log loss of the whole hides: a low bin that promises ten times too much."""
-    rng = np.random.default_rng(5)
-    truth = np.repeat([0.0005, 0.2], 20_000)
-    y = rng.random(len(truth)) < truth
-    inflated = np.where(truth < 0.01, 0.005, truth)
-
-    low, high = (score_quantiles(p, y, 2) for p in (inflated, truth))
-
-    assert log_loss(inflated, y) < 1.02 * log_loss(truth, y)
-    assert low.prediction_errors[0] > 5 > 0.2 > abs(low.prediction_errors[1])
-    assert low.upper[0] < low.probabilities[0]
-    assert high.lower[0] < high.probabilities[0] < high.upper[0]
 
 
 def test_a_bin_without_positives_or_promise():

@@ -4,10 +4,7 @@ import numpy as np
 import pytest
 
 from calibrators import BinsTable
-from evaluation import Platform, auc, cal_n, gc_n, log_loss, pcoc, scorecard
-from evaluation.metrics.cal_n import cal_n_of
-from evaluation.metrics.calibration import scorecard_of
-from evaluation.metrics.predictions import Predictions
+from evaluation import Platform, auc, gc_n, log_loss, pcoc, scorecard
 
 COLUMNS = ["n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5"]
 
@@ -50,18 +47,6 @@ def test_bins_are_weighted_samples():
     for name in COLUMNS:
         tolerance = 0.05 if name.startswith("gc") else 2e-4
         assert from_bins[name] == pytest.approx(from_rows[name], rel=tolerance)
-
-
-def test_metrics_of_the_same_predictions_share_their_work():
-    """Sorted once for AUC and every Cal-N, the numbers are those of the public functions."""
-    events = Platform(campaigns=4, impressions_per_hour=3_000, ctr=0.1).hour(0).events
-    columns = (events.scores, events.outcomes)
-
-    predictions = Predictions.check(*columns, None)
-
-    assert scorecard_of(predictions, events.rows) == scorecard(*columns, events.rows)
-    for n in (3, 5):
-        assert cal_n_of(predictions, n, "merge") == cal_n(*columns, n, empty="merge")
 
 
 def test_nothing_to_judge_is_nan_throughout():

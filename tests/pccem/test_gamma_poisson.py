@@ -80,46 +80,6 @@ def test_closer_to_the_truth_than_either_extreme(spread):
     assert error(found) < error(np.full(400, seen.sum() / expected.sum()))
 
 
-def test_much_data_speaks_for_itself():
-    ratios = np.array([0.5, 1.0, 1.7, 3.0])
-    expected = np.full(4, 50_000.0)
-
-    assert shrunk_ratios(ratios * expected, expected) == pytest.approx(ratios, rel=0.001)
-
-
-def test_a_sparse_campaign_leans_on_the_others():
-    """Seven campaigns at 1.5; the eighth should have seen half a conversion and saw three."""
-    expected = np.array([400.0] * 7 + [0.5])
-    seen = np.array([600.0] * 7 + [3.0])
-
-    found = shrunk_ratios(seen, expected)
-
-    assert found[:7] == pytest.approx([1.5] * 7, abs=0.02)
-    assert found[7] == pytest.approx(1.5, abs=0.1)
-
-
-def test_nothing_expected_has_the_ratio_of_all():
-    """Even where something was seen against all expectation."""
-    expected = np.array([400.0] * 7 + [0.0, 0.0])
-    seen = np.array([600.0] * 7 + [0.0, 3.0])
-
-    found = shrunk_ratios(seen, expected)
-
-    assert found[7:] == pytest.approx([1.48, 1.48], abs=0.02)
-    assert found[7] == pytest.approx(found[8], rel=1e-12)
-
-
 def test_no_data_at_all_is_1():
     assert shrunk_ratios(np.zeros(3), np.zeros(3)).tolist() == pytest.approx([1, 1, 1])
     assert shrunk_ratios(np.zeros(0), np.zeros(0)).shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("seen", "expected", "low", "high"),
-    [(0, 1, 0.75, 0.99), (0, 100, 0.0, 0.15), (15, 10, 1.1, 1.4), (3_000, 1_000, 2.9, 3.0)],
-)
-def test_one_campaign(seen, expected, low, high):
-    """Little data stays near 1, much leaves it."""
-    found = shrunk_ratios(np.array([float(seen)]), np.array([expected]))[0]
-
-    assert low < found < high

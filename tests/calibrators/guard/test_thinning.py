@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,24 +61,3 @@ def test_all_maps_together_are_each_for_itself(seed, sizes, most, narrow):
     found = np.split(taken, np.cumsum(sizes)[:-1])
     for one, columns in zip(found, drawn, strict=True):
         assert np.flatnonzero(one).tolist() == thinned_one(*columns, most)
-
-
-@pytest.mark.parametrize("most", [2, 5, 64])
-def test_no_more_knots_than_asked_for_where_the_bounds_are_wide(most):
-    knots = np.linspace(0.0, 1.0, 300)
-    anything = np.zeros(300), np.ones(300)
-
-    taken = simplified(np.zeros(300, np.int64), knots, knots**2, *anything, most)
-
-    assert taken.sum() == most
-
-
-def test_the_bounds_hold_whatever_that_takes():
-    knots, values, lower, upper = random_map(np.random.default_rng(2), 300, 0.001)
-
-    taken = simplified(np.zeros(300, np.int64), knots, values, lower, upper, 4)
-
-    assert taken.sum() > 4
-    between = np.interp(knots, knots[taken], values[taken])
-    assert (between >= lower - 1e-12).all()
-    assert (between <= upper + 1e-12).all()

@@ -1,6 +1,5 @@
 """Fast levels: what they follow, what they are drawn to, and what they never do."""
 
-from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -9,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from calibrators.pooled.levels import LevelHierarchy, in_log_odds, in_log_ratios
-from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.levels import in_log_odds, in_log_ratios
 from calibrators.pooled.state_space import FARTHEST, _modes
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
@@ -154,26 +152,6 @@ def test_the_order_of_campaigns_does_not_matter(order):
     usual = fit_levels(expected, observed, ages_of(30), groups=groups)
     other = fit_levels(expected[order], observed[order], ages_of(30), groups=groups[order])
     assert other.shifts == pytest.approx(usual.shifts[order], abs=1e-9)
-
-
-@pytest.mark.slow
-@given(cuts=st.sets(st.integers(0, 30), max_size=5))
-@settings(max_examples=10)
-def test_blocks_of_campaigns_give_what_all_at_once_give(cuts):
-    expected, observed = platform(8)
-    groups = np.arange(30) % 3
-    whole = CampaignHours.of(expected, observed, groups=groups)
-    bounds = [0, *sorted(cuts), 30]
-    blocks = [
-        CampaignHours(*(column[first:last] for column in whole)) for first, last in pairwise(bounds)
-    ]
-    at_once = LevelHierarchy.of([whole], ages_of(30), 3).levels([whole])
-    hierarchy = LevelHierarchy.of(blocks, ages_of(30), 3)
-    parts = [hierarchy.levels([block]) for block in blocks]
-    together = np.concatenate([part.shifts for part in parts])
-    assert together == pytest.approx(at_once.shifts, abs=1e-9)
-    assert parts[0].target_shift == pytest.approx(at_once.target_shift, abs=1e-9)
-    assert parts[0].strengths == at_once.strengths
 
 
 def test_campaigns_twice_are_the_same_campaigns():

@@ -99,15 +99,6 @@ def test_certain_scores_get_their_rate(scores, rate):
     assert fitted(np.array(scores)) == pytest.approx(rate, rel=0.01)
 
 
-def test_without_traffic_scores_stay_as_they_are():
-    """An empty history gives the identity for every campaign, within the maps' interpolation."""
-    atlas = Pooled().refit(history()).atlas
-    scores = np.array([0.001, 0.05, 0.4])
-
-    assert atlas(["new"] * 3, scores) == pytest.approx(scores, rel=0.08)
-    assert len(atlas) == 0
-
-
 def test_blocks_and_their_order_change_nothing():
     """One block, or four in any order: the same maps to 1e-9."""
     hours = drawn_hours(LEVELS, [5, 10, 40, 80, 20, 100])
@@ -229,12 +220,14 @@ def test_a_running_hour_counts_as_far_as_it_has_come():
     assert fitted.atlas(["a0000"], [0.05])[0] > 1.2 * fitted.atlas(["a0001"], [0.05])[0]
 
 
-def test_who_has_learnt_nothing_gives_scores_back_as_they_are():
+@pytest.mark.parametrize("blocks", [(), ({},)], ids=["no block", "an empty block"])
+def test_who_has_learnt_nothing_gives_scores_back_as_they_are(blocks):
     """As the identity, which waits for approval where maps serve."""
-    fitted = Pooled().refit(history({}), trial=True)
+    fitted = Pooled().refit(history(*blocks), trial=True)
     scores = np.array([0.0, 0.02, 0.5, 1.0])
 
     for atlas in (fitted.atlas, fitted.trial):
+        assert len(atlas) == 0
         assert atlas.target_map is None
         np.testing.assert_array_equal(atlas(["shoes"] * 4, scores), scores)
 

@@ -52,22 +52,6 @@ def test_the_fast_auction_is_the_slow_one(given_rows, layout, alpha, reserve, ma
     assert shown.n_pages == len(set(pages))
 
 
-@given(candidates(), ALPHAS, THRESHOLDS, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(given_rows, alpha, reserve, random):
-    """Whoever is shown where at what price, is so for any order of the rows."""
-    point = OperatingPoint(alpha, reserve, 2 * reserve)
-    rows = list(zip(*given_rows, strict=True))
-    random.shuffle(rows)
-    shuffled = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], []]
-
-    def outcome(pages, bids, scores, ads):
-        shown = gsp_auction(bids, scores, pages, ads, point=point)
-        who = [(pages[row], ads[row]) for row in shown.rows]
-        return list(zip(who, shown.slots.tolist(), shown.cpcs.tolist(), strict=True))
-
-    assert outcome(*shuffled) == outcome(*given_rows)
-
-
 @given(
     st.lists(st.tuples(st.floats(0.0, 1e300), TINY), min_size=1, max_size=8),
     st.floats(0.0, 40.0),
@@ -81,61 +65,6 @@ def test_no_click_costs_more_than_the_bid(ads, alpha, reserve):
 
     assert (shown.cpcs <= np.array(bids)[shown.rows]).all()
     assert (shown.cpcs >= 0.0).all()
-
-
-def test_equal_rank_scores_are_ordered_by_ad():
-    """And the winner of a tie pays its own bid."""
-    shown = gsp_auction([1, 2, 1], [0.2, 0.1, 0.2], ads=[7, 5, 6], layout=SlotLayout(2, 0))
-
-    assert shown.rows.tolist() == [1, 2]
-    assert shown.cpcs.tolist() == [2.0, 1.0]
-
-
-def test_with_alpha_0_the_bid_alone_ranks():
-    """Even an ad whose score is 0."""
-    shown = gsp_auction([1.0, 3.0, 2.0], [0.5, 0.0, 0.1], point=OperatingPoint(alpha=0.0))
-
-    assert shown.rows.tolist() == [1, 2, 0]
-    assert shown.cpcs.tolist() == [2.0, 1.0, 0.0]
-
-
-def test_a_rank_score_of_0_is_never_shown():
-    """A bid of 0 or, with alpha above 0, a score of 0."""
-    assert gsp_auction([0.0, 3.0], [0.5, 0.0]).rows.tolist() == []
-
-
-def test_the_next_ad_sets_the_price_even_if_no_one_sees_it():
-    """It is behind the last slot, but it would take the place."""
-    shown = gsp_auction([3, 2, 1], [0.1] * 3, layout=SlotLayout(2, 0))
-
-    assert shown.cpcs.tolist() == pytest.approx([2.0, 1.0])
-
-
-def test_the_last_mainline_ad_pays_at_least_the_mainline_reserve():
-    """The ad behind it fell below, so not its rank score but the reserve is what it had to beat."""
-    point = OperatingPoint(mainline_reserve=0.25)
-
-    shown = gsp_auction([3, 2], [0.1, 0.1], point=point)
-
-    assert shown.slots.tolist() == [1, 5]
-    assert shown.cpcs.tolist() == pytest.approx([2.5, 0.0])
-
-
-def test_a_mainline_reserve_below_the_reserve_is_idle():
-    """Who is shown at all has reached the reserve, and pays it."""
-    low, none = (
-        gsp_auction([3, 2, 1], [0.1] * 3, point=OperatingPoint(1.0, 0.15, mainline_reserve))
-        for mainline_reserve in (0.1, 0.0)
-    )
-
-    assert low.cpcs.tolist() == none.cpcs.tolist() == pytest.approx([2.0, 1.5])
-
-
-def test_nothing_is_shown_on_no_pages():
-    """No candidates: an auction without slots, not an error."""
-    shown = gsp_auction([], [], [], [])
-
-    assert len(shown.rows) == len(shown.cpcs) == shown.n_pages == 0
 
 
 @pytest.mark.parametrize("rows", [1, 7, 20, 10_000])

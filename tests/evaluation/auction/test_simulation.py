@@ -90,100 +90,12 @@ def test_a_model_simulated_on_its_own_log_has_its_own_clicks():
     assert found.metrics["mainline_ads_per_page"] == drawn.log.mainline_ads_per_page
 
 
-def test_level_1_is_the_click_rate_of_the_pair_at_the_position():
-    """Ad 0 was clicked once in two impressions."""
-    log = log_of([(0, 0, 0, 1, 1), (1, 0, 0, 1, 0)], ONE_SLOT)
-
-    assert simulate_auction(log, [0.1, 0.1]).metrics["click_yield"] == 0.5
-
-
-def test_level_2_rescales_by_the_click_curve():
-    """Ad 0 stood at both positions, which makes the curve 1, 1/2; ad 1 only at the second, with 1
-    click of 4, so it would have twice that at the first."""
-    rows = [(page, 0, 0, 1, page < 8) for page in range(10)]
-    rows += [(page, 0, 0, 2, page < 14) for page in range(10, 20)]
-    rows += [(page, 0, 1, 2, page < 21) for page in range(20, 24)]
-    log = log_of(rows, SlotLayout(2, 0))
-    first = log.pages >= 20
-
-    found = simulate_auction(log, np.where(first, 0.5, 0.0))
-
-    assert found.level_shares == (0.0, 1.0, 0.0)
-    assert found.metrics["click_yield"] == pytest.approx(4 * 0.5 / 24)
-
-
-def test_level_2_never_expects_more_than_a_click():
-    """Ad 1 is clicked each time it stands second, where others get half of the clicks."""
-    rows = [(0, 0, 0, 1, 1), (1, 0, 0, 1, 1), (2, 0, 0, 2, 1), (3, 0, 0, 2, 0), (4, 0, 1, 2, 1)]
-    log = log_of(rows, SlotLayout(2, 0))
-
-    found = simulate_auction(log, [0, 0, 0, 0, 0.5])
-
-    assert found.level_shares == (0.0, 1.0, 0.0)
-    assert found.metrics["click_yield"] == 1.0 / 5
-
-
-def test_level_3_is_the_click_rate_of_the_position():
-    """Ad 1 was never shown: it is taken for an average ad."""
-    log = log_of([(0, 0, 0, 1, 1), (0, 0, 1, 0, 0), (1, 0, 0, 1, 0), (1, 0, 1, 0, 0)], ONE_SLOT)
-
-    found = simulate_auction(log, [0.1, 0.9, 0.1, 0.9])
-
-    assert found.level_shares == (0.0, 0.0, 1.0)
-    assert found.metrics["click_yield"] == 0.5
-    assert found.guessed_share == 1.0
-
-
 def test_the_share_of_clicks_that_are_guessed():
     """Page 0 shows ad 0, clicked once in two impressions; page 1 an ad that was never shown, which
     the position's own rate of 1/2 is guessed for."""
     log = log_of([(0, 0, 0, 1, 1), (0, 0, 1, 0, 0), (1, 0, 0, 1, 0), (1, 0, 1, 0, 0)], ONE_SLOT)
 
     assert simulate_auction(log, [0.9, 0.1, 0.1, 0.9]).guessed_share == 0.5
-
-
-def test_the_same_ad_of_another_query_is_another_pair():
-    """What users of query 0 think of ad 0 says nothing about query 1."""
-    log = log_of([(0, 0, 0, 1, 1), (1, 1, 0, 0, 0), (1, 1, 1, 1, 0)], ONE_SLOT)
-
-    assert simulate_auction(log, [0.5, 0.9, 0.1]).level_shares == (0.5, 0.0, 0.5)
-
-
-@pytest.mark.parametrize(("filled", "rate"), [(1, 0.5), (3, 0.5)])
-def test_a_position_that_was_never_filled_borrows_the_nearest_and_counts_as_unknown(filled, rate):
-    """The nearest filled one above, or below where there is none."""
-    rows = [(0, 0, 0, filled, 1), (0, 0, 1, 0, 0), (1, 0, 0, filled, 0), (1, 0, 1, 0, 0)]
-    log = log_of(rows, SlotLayout(2, 1))
-    scores = [0.0, 0.9, 0.0, 0.9] if filled == 3 else [0.9, 0.8, 0.9, 0.8]
-
-    found = simulate_auction(log, scores)
-
-    assert found.level_shares[2] == (1.0 if filled == 3 else 0.5)
-    assert found.metrics["click_yield"] == pytest.approx(rate if filled == 3 else 2 * rate)
-
-
-def test_a_cell_with_few_impressions_is_not_believed():
-    """One impression at position 1 against ten at position 2."""
-    rows = [(0, 0, 0, 1, 1)] + [(page, 0, 0, 2, page < 6) for page in range(1, 11)]
-    log = log_of(rows, SlotLayout(2, 0))
-
-    levels = [
-        simulate_auction(log, [0.5] * 11, min_impressions=least).level_shares for least in (1, 2)
-    ]
-
-    assert levels == [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0)]
-
-
-def test_shrinkage_draws_a_cell_to_what_its_pair_has_elsewhere():
-    """(clicks + k * level 2) / (impressions + k), level 2 being the pair's rate over both."""
-    rows = [(0, 0, 0, 1, 1)] + [(page, 0, 0, 2, page < 6) for page in range(1, 11)]
-    log = log_of(rows, SlotLayout(2, 0))
-    factors = ClickHistory.of(log, "naive").curve.factors
-    rate = 6 / (1 + 10 * factors[1])
-
-    found = simulate_auction(log, [0.5] * 11, shrinkage=3.0, curve="naive")
-
-    assert found.metrics["click_yield"] == pytest.approx((1 + 3 * min(rate, 1.0)) / (1 + 3))
 
 
 def test_a_log_without_clicks_expects_none():

@@ -68,21 +68,6 @@ def test_published_sir_is_algorithm_1_to_the_letter(seed):
     assert found.values == pytest.approx(anchors[:, 1])
 
 
-def test_published_sir_drops_the_largest_scores():
-    """What the last samples say changes nothing, what the bins say does."""
-    scores, calm = np.linspace(0.1, 0.4, 25), np.zeros(25)
-    calm[3:20:4] = 1.0
-    wild = calm.copy()
-    wild[20:] = 1.0 - wild[20:]
-    served = []
-    for outcomes in (calm, wild):
-        history, names = history_of(scores, outcomes)
-        atlas = PublishedSir(10).refit(history).atlas
-        served.append(atlas(list(names) * 25, scores).tolist())
-
-    assert served[0] == served[1]
-
-
 def test_published_sir_serves_the_score_where_there_is_no_bin():
     """No parent's map: neither the target's nor any other campaign's."""
     scores = [0.1] * 12 + [0.2] * 5

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import expit, log_expit
+from scipy.special import expit
 
 from research.reproduction.regressions import least_squares, logistic_regressions, with_intercept
 
@@ -15,11 +14,6 @@ def data(models=3, rows=950, features=4, seed=0):
     return x, clicked
 
 
-def negative_log_likelihood(w, x, y):
-    scores = x @ w[:-1] + w[-1]
-    return -(y * log_expit(scores) + (1 - y) * log_expit(-scores)).sum()
-
-
 def test_least_squares_is_that_of_numpy():
     """Also with rows that do not fill the last block."""
     x, y = data()
@@ -29,17 +23,6 @@ def test_least_squares_is_that_of_numpy():
     for place in range(len(x)):
         expected = np.linalg.lstsq(with_intercept(x[place]), y[place])[0]
         np.testing.assert_allclose(found[place], expected, atol=1e-10)
-
-
-def test_a_logistic_regression_has_the_highest_likelihood():
-    """As a general minimiser finds it."""
-    x, y = data(models=2, rows=430, features=2)
-
-    found = logistic_regressions(x, y)
-
-    for place in range(len(x)):
-        best = minimize(negative_log_likelihood, np.zeros(3), (x[place], y[place]), tol=1e-10)
-        np.testing.assert_allclose(found[place], best.x, atol=1e-4)
 
 
 def test_at_the_highest_likelihood_residuals_are_orthogonal_to_features():
