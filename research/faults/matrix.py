@@ -173,7 +173,7 @@ ROWS: Final = (
         "storage/test_lease.py",
         "worker/test_refitting.py::test_without_the_lease_nothing_is_published",
         f"{_LOOP}::test_a_second_worker_takes_over_when_the_first_is_killed",
-        "worker/test_together.py::test_maps_are_the_same_whoever_is_killed",
+        "worker/together/test_deaths.py::test_maps_are_the_same_whoever_is_killed",
     ),
     _row(
         "F17",

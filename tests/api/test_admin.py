@@ -49,14 +49,6 @@ def test_an_empty_request_means_everything(service, path, body):
     assert service.http.post(path, content=body).json()["request"] == {}
 
 
-def test_equal_requests_that_wait_are_one_job(service):
-    """A hundred impatient clicks are one refit."""
-    ids = {service.http.post(PATH, json={"target": "click"}).json()["id"] for _ in range(100)}
-
-    assert len(ids) == 1
-    assert service.http.post(PATH).json()["id"] not in ids
-
-
 def test_a_job_tells_how_it_goes(service):
     """Queued, running, then done with its result or failed with its error."""
     jobs = Jobs(service.store)
@@ -133,13 +125,6 @@ def test_a_training_is_queued_as_a_job(service):
     assert (job["kind"], job["status"]) == ("train", "queued")
     assert job["request"] == {"target": "conversion", "as_of": 1_740_787_200.0}
     assert answers[1].json()["id"] == job["id"]
-
-
-def test_a_training_and_a_refit_of_the_same_are_two_jobs(service):
-    asked = {"target": "conversion"}
-    ids = {service.http.post(path, json=asked).json()["id"] for path in (PATH, TRAIN)}
-
-    assert len(ids) == 2
 
 
 @pytest.mark.parametrize(

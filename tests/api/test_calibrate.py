@@ -21,14 +21,6 @@ def test_columns_are_answered_in_order_with_the_version(service, version):
     assert answer.json() == {"probabilities": PROBABILITIES, "version": version}
 
 
-def test_one_campaign_serves_all_scores(service, version):
-    asked = {"target": "click", "campaign": "shoes", "scores": [0.1, 0.2, 0.6]}
-
-    answer = service.http.post(PATH, json=asked)
-
-    assert answer.json() == {"probabilities": pytest.approx([0.05, 0.1, 0.5]), "version": version}
-
-
 def test_rows_are_answered_in_their_order_across_targets(service, version):
     """Delayed targets are served by the identity until they are fitted."""
     rows = [
@@ -57,20 +49,6 @@ def test_explain_names_the_level_behind_each_score(service, version, explain, le
     answer = service.http.post(PATH, json=asked, params={"explain": explain})
 
     assert answer.json() == {"probabilities": PROBABILITIES, "version": version, **levels}
-
-
-def test_many_scores_are_answered_as_a_few_are(service, version):
-    """The vectorised look-up and the scalar one are the same function."""
-    few, many = (
-        service.http.post(
-            f"{PATH}?explain=true",
-            json={"target": "click", "campaigns": CAMPAIGNS * times, "scores": SCORES * times},
-        ).json()
-        for times in (1, 500)
-    )
-
-    assert many["probabilities"] == few["probabilities"] * 500
-    assert many["levels"] == LEVELS * 500
 
 
 def test_a_large_body_is_answered_as_a_small_one(service, version):

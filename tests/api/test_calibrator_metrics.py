@@ -22,25 +22,27 @@ def reported(service, atlas):
     return service
 
 
-def test_the_calibrator_of_each_target_is_told(reported):
-    assert reported.metrics("sirocco_calibrator_info") == {
+DECISIONS = ("passed", "kept", "parent", "bounded")
+SHOWN = {
+    "calibrator_info": {
         (("calibrator", "pooled"), ("target", "click")): 1,
         (("calibrator", "sir"), ("target", "conversion")): 1,
-    }
-
-
-def test_campaigns_with_calibrators_of_their_own_are_counted(reported):
-    assert reported.metrics("sirocco_campaigns_overridden") == {
+    },
+    "campaigns_overridden": {
         (("calibrator", "sir"), ("target", "click")): 2,
         (("calibrator", "platt"), ("target", "click")): 1,
-    }
+    },
+    "guard_campaigns": {
+        (("decision", name), ("target", "click")): GUARD[name] for name in DECISIONS
+    },
+    "refit_frozen": {(("target", "click"),): 1},
+    "campaigns_jumped": {(("target", "click"),): 4},
+}
 
 
-def test_every_decision_of_the_guard_is_counted(reported):
-    shown = reported.metrics("sirocco_guard_campaigns")
-
-    names = ("passed", "kept", "parent", "bounded")
-    assert shown == {(("decision", name), ("target", "click")): GUARD[name] for name in names}
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_the_report_has_of_each_target_is_told(reported, name):
+    assert reported.metrics(f"sirocco_{name}") == SHOWN[name]
 
 
 def test_the_decision_on_the_targets_own_map_is_one_of_four(reported):
@@ -48,11 +50,6 @@ def test_the_decision_on_the_targets_own_map_is_one_of_four(reported):
 
     assert len(shown) == 4
     assert {dict(labels)["decision"] for labels, value in shown.items() if value} == {"kept"}
-
-
-def test_the_methods_numbers_are_told_where_it_has_them(reported):
-    assert reported.metrics("sirocco_refit_frozen") == {(("target", "click"),): 1}
-    assert reported.metrics("sirocco_campaigns_jumped") == {(("target", "click"),): 4}
 
 
 def test_what_the_worker_held_back_is_counted(service):
@@ -65,13 +62,5 @@ def test_what_the_worker_held_back_is_counted(service):
 
 
 def test_before_the_first_report_there_are_no_samples(service):
-    for name in (
-        "calibrator_info",
-        "campaigns_overridden",
-        "guard_campaigns",
-        "guard_target",
-        "guard_held_total",
-        "refit_frozen",
-        "campaigns_jumped",
-    ):
+    for name in (*SHOWN, "guard_target", "guard_held_total"):
         assert service.metrics(f"sirocco_{name}") == {}

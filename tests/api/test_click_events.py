@@ -13,10 +13,8 @@ from tests.api.events import (
     HOUR_SECONDS,
     NONE_REJECTED,
     behaviour,
-    click,
     conversion,
     delayed_click,
-    impression,
     lines,
 )
 from tests.api.problems import problem
@@ -82,42 +80,6 @@ def test_events_of_a_click_come_in_any_order(service, now, order, at_once):
     assert positives(service, now - 60) == 1
 
 
-def test_repeats_are_duplicates_in_one_request_and_in_many(service, now):
-    events = [
-        delayed_click(now, "1"),
-        behaviour(now, "1", value=3),
-        conversion(now, "1"),
-        delayed_click(now, "2"),
-    ]
-
-    assert post(service, *events, *events) == accepted(4, duplicates=4)
-    assert post(service, *events) == accepted(0, duplicates=4)
-
-    assert len(closed(service)) == 2
-    assert positives(service, now) == 2
-    assert service.metric("sirocco_duplicate_events_total") == 8
-    assert service.metrics("sirocco_events_total") == {
-        (("result", "accepted"), ("type", "click")): 6,
-        (("result", "accepted"), ("type", "behaviour")): 3,
-        (("result", "accepted"), ("type", "conversion")): 3,
-    }
-
-
-def test_a_click_id_belongs_to_one_campaign(service, now):
-    """Nothing of the other campaign's click is stored: neither its scores nor its positive."""
-    rule = 'click_id = "1": belongs to a click of another campaign'
-    other = delayed_click(now, "1", campaign="hats")
-
-    content = post(service, delayed_click(now, "1"), other, impression(now))
-
-    assert (content["accepted"], content["rejected"]) == (2, [{"index": 1, "error": rule}])
-    assert error(post(service, other)) == rule
-    assert error(post(service, click(now, "1", campaign="hats"))) == rule
-    assert positives(service, now, "hats") == 0
-    assert positives(service, now) == 1
-    assert [one.campaign for one in closed(service)] == ["shoes"]
-
-
 def test_a_feature_that_changes_type_is_refused(service, now):
     post(service, delayed_click(now, "1", features={"age": 3}))
 
@@ -139,31 +101,6 @@ def test_names_of_features_are_bounded(settings, redis_url, now):
         assert post(service, delayed_click(now, "2", features={"b": 1})) == accepted(1)
 
 
-@pytest.mark.parametrize("event", [behaviour, conversion])
-def test_what_precedes_its_click_is_refused(service, now, event):
-    content = post(service, event(now - 61, "1"), delayed_click(now - 60, "1"))
-
-    assert content["accepted"] == 1
-    assert content["rejected"][0]["index"] == 0
-    assert error(content).startswith(f"occurred_at = {now - 61}: must not be before its click")
-    assert conversions(service) == []
-    assert closed(service)[0].behaviours == []
-
-
-def test_behaviours_after_the_window_or_the_close_are_late(service, now):
-    at = now - HOUR_SECONDS
-    post(service, delayed_click(at, "1"))
-
-    after = post(service, behaviour(now, "1"))
-    assert "late, the post-click window of its click ended at" in error(after)
-    closed(service)
-    assert "late, the click is closed" in error(post(service, behaviour(at + 5, "1")))
-    assert service.metrics("sirocco_events_total") == {
-        (("result", "accepted"), ("type", "click")): 1,
-        (("result", "late"), ("type", "behaviour")): 2,
-    }
-
-
 def test_the_waiting_room_is_bounded(settings, redis_url, now):
     with serving(settings.model_copy(update={"max_waiting": 1}), redis_url) as service:
         content = post(service, behaviour(now, "1"), behaviour(now, "2"), behaviour(now, "1"))
@@ -172,25 +109,6 @@ def test_the_waiting_room_is_bounded(settings, redis_url, now):
         assert error(content).startswith('click_id = "2": full, behaviours wait for 1 unknown')
         labels = (("result", "full"), ("type", "behaviour"))
         assert service.metrics("sirocco_events_total")[labels] == 1
-
-
-def test_a_behaviour_of_a_click_without_delayed_scores_is_refused(service, now):
-    content = post(service, click(now, "1"), behaviour(now, "1"), conversion(now, "1"))
-
-    assert content["accepted"] == 2
-    assert "the click has no score of a delayed target" in error(content)
-
-
-def test_a_retry_is_told_what_the_store_refused(service, now):
-    events = [delayed_click(now, "1"), behaviour(now - 1, "1"), behaviour(now, "1")]
-
-    first = post(service, *events, **{"Idempotency-Key": "k"})
-    again = post(service, *events, **{"Idempotency-Key": "k"})
-
-    assert (first["accepted"], first["duplicates"]) == (2, 0)
-    assert (again["accepted"], again["duplicates"]) == (0, 2)
-    assert again["rejected"] == first["rejected"]
-    assert first["rejected"][0]["index"] == 1
 
 
 def test_rejections_of_every_kind_come_in_the_order_of_the_request(service, now):
@@ -214,19 +132,6 @@ def test_what_the_store_refuses_is_no_broken_request(service, now):
     post(service, delayed_click(now, "1"))
 
     assert post(service, delayed_click(now, "1", campaign="hats"))["accepted"] == 0
-
-
-@pytest.mark.parametrize("days", [6, 7])
-def test_conversions_come_days_later(service, now, days):
-    assert post(service, conversion(now - days * 24 * HOUR_SECONDS, "1")) == accepted(1)
-
-
-def test_conversions_older_than_any_click_they_may_belong_to_are_late(service, now):
-    content = post(service, conversion(now - 9 * 24 * HOUR_SECONDS, "1"))
-
-    assert "late, the window begins at" in error(content)
-    labels = (("result", "late"), ("type", "conversion"))
-    assert service.metrics("sirocco_events_total")[labels] == 1
 
 
 def test_by_the_events_clock_old_clicks_are_replayed(event_clock_service):

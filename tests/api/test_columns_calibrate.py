@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from app.api.scoring.calibrate import respond
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import CampaignGroups, GroupMaps
@@ -291,14 +290,3 @@ def test_a_large_body_is_answered_too(calibrating):
     body = scores_body([0.5] * 40_000, campaigns=["hats"] * 40_000)
 
     assert read_answer(post(calibrating, body).content)[0] == [0.25] * 40_000
-
-
-def test_respond_needs_no_event_loop(calibrating):
-    """It is called in a thread where the body is large."""
-    resources = calibrating.app.state.resources
-
-    answer = respond(scores_body([0.5], campaigns=["hats"]), None, resources)
-    (part,) = answer.scored
-
-    assert read_answer(answer.body)[0] == [0.25]
-    assert (part.target, part.levels) == ("click", ["campaign"])

@@ -136,30 +136,32 @@ def impressions_of(rows, ids=None):
 
 
 @pytest.mark.slow
-@MANY
-@given(rows=events((NAMES, BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES)))
-@example(rows=[("shoes", 0.5, AS_OF)] * 50 + [("shoes", 0.5, 4102444800.0)])
-@example(rows=each_wrong(("shoes", 0.5, AS_OF), {0: [""], 1: WRONG_VALUES, 2: WRONG_TIMES}))
-def test_impressions_are_counted_as_in_json(counting, rows):
-    """Bad ones among them are rejected with the same words, by the same index."""
-    names, scores, times = zip(*rows, strict=True)
-
-    body = impressions_body(scores, times, campaigns=names)
-
-    check_same(counting, body, impressions_of(rows))
-
-
-@pytest.mark.slow
-@MANY
-@given(rows=events((NAMES, BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES), (IDS, BAD_IDS)))
-@example(rows=each_wrong(("shoes", 0.5, AS_OF, "1"), {3: ["1", "2", "", "i" * 257, "ö" * 64]}))
-def test_impressions_with_ids_are_counted_as_in_json(counting, rows):
-    """Repeats of an id are duplicates."""
+@settings(MANY, max_examples=75)
+@given(
+    rows=events((NAMES, BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES), (IDS, BAD_IDS)),
+    with_ids=st.booleans(),
+    of_one_campaign=st.booleans(),
+)
+@example([("shoes", 0.5, AS_OF, "1")] * 50 + [("shoes", 0.5, 4102444800.0, "1")], False, False)
+@example(
+    each_wrong(("shoes", 0.5, AS_OF, "1"), {0: [""], 1: WRONG_VALUES, 2: WRONG_TIMES}), False, False
+)
+@example(
+    each_wrong(("shoes", 0.5, AS_OF, "1"), {3: ["1", "2", "", "i" * 257, "ö" * 64]}), True, False
+)
+def test_impressions_are_counted_as_in_json(counting, rows, with_ids, of_one_campaign):
+    """Bad ones among them are rejected with the same words, by the same index; repeats of an id are
+    duplicates."""
+    if of_one_campaign:
+        rows = [(rows[0][0], *row[1:]) for row in rows]
     names, scores, times, ids = zip(*rows, strict=True)
+    named = {"campaigns": names}
+    if of_one_campaign:
+        named = {"campaigns": names[:1], "flags": ONE_CAMPAIGN}
 
-    body = impressions_body(scores, times, ids, campaigns=names)
+    body = impressions_body(scores, times, ids if with_ids else None, **named)
 
-    check_same(counting, body, impressions_of([row[:3] for row in rows], ids))
+    check_same(counting, body, impressions_of([row[:3] for row in rows], ids if with_ids else None))
 
 
 @pytest.mark.slow
@@ -297,18 +299,6 @@ def test_outcomes_are_counted_as_in_json(counting, rows, target):
     check_same(counting, body, sent)
 
 
-@pytest.mark.slow
-@MANY
-@given(rows=events((st.just("one"), BAD_NAMES), (SCORES, BAD_VALUES), (TIMES, BAD_TIMES)))
-def test_one_campaign_of_all_events(counting, rows):
-    rows = [(rows[0][0], *row[1:]) for row in rows]
-    _, scores, times = zip(*rows, strict=True)
-
-    body = impressions_body(scores, times, campaigns=[rows[0][0]], flags=ONE_CAMPAIGN)
-
-    check_same(counting, body, impressions_of(rows))
-
-
 def test_names_that_stand_twice_are_one_campaign(counting):
     """A caller may send a name for each row, and number them."""
     rows = [("shoes", 0.5, AS_OF), ("hats", 0.25, AS_OF), ("shoes", 0.75, AS_OF)]
@@ -432,16 +422,6 @@ def test_events_of_columns_are_counted_by_type_and_result(service):
             if dict(labels)["type"] == event_type and number
         }
         assert results == {"accepted": 49, "invalid": 1}
-
-
-def test_a_retry_with_its_key_counts_nothing_twice(service):
-    """The key is bound to the bytes, whatever they hold."""
-    body = impressions_body([0.5], [time.time()], campaigns=["a"])
-    headers = {"Content-Type": COLUMNS, "Idempotency-Key": "k"}
-
-    answers = [service.http.post(PATH, content=body, headers=headers).json() for _ in range(2)]
-
-    assert [(answer["accepted"], answer["duplicates"]) for answer in answers] == [(1, 0), (0, 1)]
 
 
 def test_a_large_request_is_stored_whole(counting):

@@ -30,13 +30,6 @@ def test_a_campaign_gets_a_calibrator_of_its_own(service, calibrator):
     assert Overrides(service.store).read() == {"click": {"shoes": calibrator}}
 
 
-def test_the_later_one_counts(service):
-    for calibrator in ("sir", "platt", "platt"):
-        service.http.put(f"{PATH}/click/shoes", json={"calibrator": calibrator})
-
-    assert Overrides(service.store).read() == {"click": {"shoes": "platt"}}
-
-
 @pytest.mark.parametrize("campaign", ["a/b", "a%20b%3F", "%2F", "click:a", "ä", "c" * 256])
 def test_any_campaign_can_have_one(service, campaign):
     path = f"{PATH}/conversion/{campaign}"

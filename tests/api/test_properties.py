@@ -1,16 +1,13 @@
 """For every body that anyone may send: no fault of ours, and every answer is right."""
 
 import json
-import math
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.api.admin import RetrainRequest
 from app.api.scoring.requests import CalibrateRequest, Row
 from app.events.schema import Click, Impression, TargetOutcome
-from tests.api.plain_look_up import probability
 from tests.api.problems import LONGEST_ANSWER, MEDIA_TYPE
 
 # One service for all examples of a test: none of them leaves anything behind that others see.
@@ -24,7 +21,6 @@ SCORES = st.floats(0, 1) | st.sampled_from([0, 1, 0.2, 5e-324, 1 - 2**-53])
 NAMES = st.sampled_from(["shoes", "hats", "unseen"]) | st.text(
     st.characters(exclude_categories=["Cs"]), min_size=1, max_size=64
 )
-PAIRS = st.lists(st.tuples(NAMES, SCORES), min_size=1, max_size=80)
 TARGETS = st.sampled_from(["click", "conversion"])
 
 # Words of the contract, so that many bodies are nearly right.
@@ -103,21 +99,3 @@ def test_every_event_is_accepted_or_rejected_by_its_index(shared_service, events
     assert indices == sorted(set(indices))
     assert taken + len(indices) == len(events)
     assert all(rejected["error"] for rejected in content["rejected"])
-
-
-@MANY
-@given(pairs=PAIRS, as_rows=st.booleans())
-def test_accepted_answers_equal_the_plain_look_up(service, version, atlas, pairs, as_rows):
-    """Finite, in [0, 1], in order, as many as asked, and what the maps say."""
-    campaigns, scores = zip(*pairs, strict=True)
-    columns = {"target": "click", "campaigns": campaigns, "scores": scores}
-    rows = [{"target": "click", "campaign": name, "score": score} for name, score in pairs]
-
-    answer = service.http.post("/v1/calibrate", json={"rows": rows} if as_rows else columns).json()
-
-    probabilities = answer["probabilities"]
-    assert answer["version"] == version
-    assert len(probabilities) == len(pairs)
-    assert all(math.isfinite(p) and 0 <= p <= 1 for p in probabilities)
-    expected = [probability(atlas, name, score) for name, score in pairs]
-    assert probabilities == pytest.approx(expected, rel=1e-12, abs=1e-15)

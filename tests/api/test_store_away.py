@@ -175,21 +175,6 @@ def test_a_retry_with_the_same_key_is_stored_once_whatever_became_of_the_first(h
     assert (bins.total_count, bins.total_positives) == (1, 1)
 
 
-def test_a_full_store_takes_nothing_of_a_request(service, own_redis, atlas):
-    version = service.publish({"click": atlas})
-    hour = int(time.time() // HOUR_SECONDS)
-    service.store.config_set("maxmemory", "1")
-
-    events = [impression(time.time()), click(time.time(), "1")]
-    answer = service.http.post("/v1/events", json=events)
-
-    problem(answer, 503, "store-unavailable")
-    assert service.http.post("/v1/calibrate", json=ASKED).json()["version"] == version
-    service.store.config_set("maxmemory", "0")
-    assert len(service.bins("click", hour)) == 0
-    assert service.http.post("/v1/events", json=events).json()["accepted"] == 2
-
-
 def test_a_wiped_store_gets_back_what_is_served(service, atlas):
     """It is as it was, under a new number, and nobody is told that all is well."""
     version = service.publish({"click": atlas})

@@ -19,7 +19,6 @@ from sirocco_client import (
     Unavailable,
 )
 
-from tests.api.running_service import serving
 from tests.clients.faulty_proxy import answers, drops, loses_the_answer, stalls, trickles
 from tests.clients.sent_events import eager, put_outcomes, stored
 from tests.reserved_ports import reserved_port
@@ -186,19 +185,6 @@ def test_rejected_events_come_back(service):
         return list(told)
 
     assert len(with_buffer(service.url, send, on_rejected=told.extend)) == 1
-
-
-def test_a_smaller_service_gets_smaller_batches(settings, redis_url):
-    """Batches are halved until they fit."""
-
-    async def send(events: AsyncEventBuffer) -> Any:
-        put_outcomes(events, 33)
-        return await events.flush(20.0)
-
-    small = settings.model_copy(update={"max_events": 10})
-    with serving(small, redis_url) as service:
-        assert with_buffer(service.url, send)
-        assert stored(service) == 33
 
 
 def test_what_cannot_be_sent_is_given_back(service, proxy):

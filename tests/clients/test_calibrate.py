@@ -23,15 +23,6 @@ def test_probabilities_are_the_atlas_own_to_the_last_bit(service, version, atlas
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_one_campaign_serves_all_scores(service, version, atlas, binary):
-    """A string is one campaign for all, not a sequence of letters."""
-    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
-        answer = sirocco.calibrate("click", "hats", [0.1, 0.2, 0.4])
-
-    assert answer.probabilities.tolist() == [0.05, 0.1, 0.2]
-
-
-@pytest.mark.parametrize("binary", [True, False])
 def test_explain_tells_the_level_behind_each(service, version, binary):
     """Levels come only where they are asked for."""
     with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:

@@ -94,16 +94,6 @@ def test_a_lost_answer_does_not_count_twice(service, proxy, packed):
     assert len(unpacked.splitlines()) == 10
 
 
-def test_another_batch_has_another_key(service, proxy):
-    """Or the service would take it for the first."""
-    with buffer_of(proxy.url, batch_events=1) as events:
-        put_outcomes(events, 3)
-        assert events.flush(20.0)
-
-    assert stored(service) == 3
-    assert len({seen.headers["Idempotency-Key"] for seen in proxy.seen}) == 3
-
-
 def test_events_outlive_an_outage(settings, redis_url):
     """The service dies and comes back at the same address; nothing is lost or counted twice."""
     placed = settings.model_copy(update={"port": reserved_port()})

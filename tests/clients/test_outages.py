@@ -52,8 +52,15 @@ def test_a_client_outlives_a_restart(settings, redis_url):
 
 @pytest.mark.parametrize(
     "fault",
-    [answers(503, Retry_After="0"), answers(429), answers(502), drops, loses_the_answer],
-    ids=["503", "429", "502", "dropped", "lost"],
+    [
+        answers(503, Retry_After="0"),
+        answers(429),
+        answers(502),
+        drops,
+        loses_the_answer,
+        cuts_short,
+    ],
+    ids=["503", "429", "502", "dropped", "lost", "half of it"],
 )
 def test_what_may_pass_is_tried_again(version, proxy, fault):
     """To calibrate changes nothing, so to ask twice is safe."""
@@ -123,14 +130,6 @@ def test_what_is_no_answer_is_none(proxy, fault, binary):
 
     with Sirocco(proxy.url, binary=binary, timeout=20.0) as sirocco, pytest.raises(BadAnswer):
         sirocco.calibrate("click", ["a", "b"], [0.5, 0.5], explain=False)
-
-
-def test_half_an_answer_is_none(proxy):
-    """A connection cut in the middle is like one that was never made."""
-    proxy.always = cuts_short
-
-    with Sirocco(proxy.url, retries=0, timeout=20.0) as sirocco, pytest.raises(Unavailable):
-        sirocco.calibrate("click", ["a", "b"], [0.5, 0.5])
 
 
 def test_a_refusal_without_a_problem_tells_its_status(proxy):

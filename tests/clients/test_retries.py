@@ -32,19 +32,6 @@ def test_the_budget_allows_a_tenth_and_ten(asks):
         assert retries <= 10 + requests * 0.1 + 1e-9
 
 
-def test_a_spent_budget_ends_the_tries():
-    """The error comes although more tries were allowed."""
-    budget = RetryBudget()
-    while budget.spend():
-        pass
-    tries = Tries(Retries(5, budget), Deadline(100.0))
-    found = HttpResponse(503, {}, b"")
-
-    assert not tries.is_response(found)
-    with pytest.raises(Unavailable):
-        tries.pause_after(found)
-
-
 @pytest.mark.parametrize(
     ("found", "kind"),
     [

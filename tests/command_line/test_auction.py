@@ -1,7 +1,5 @@
 """`sirocco auction`: from a log to a table, JSON and a report."""
 
-import gzip
-
 import orjson
 import pytest
 
@@ -194,15 +192,6 @@ def test_the_log_of_the_demo_can_be_kept_and_read(tmp_path, called, answered, re
     assert kept != (tmp_path / name).read_bytes()
     for model, row in shown["rows"].items():
         assert read["rows"][model] == pytest.approx(row)
-
-
-def test_compressed_text_is_read(tmp_path, called):
-    """As in every command."""
-    plain = write_rows(tmp_path / "log.csv", *ROWS)
-    packed = tmp_path / "packed.csv.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-
-    assert called("auction", packed, "--json").stdout == called("auction", plain, "--json").stdout
 
 
 def test_a_report_is_one_page(tmp_path, called):

@@ -295,14 +295,6 @@ def test_an_option_that_does_not_fit(tmp_path, refused, arguments, said):
     assert said in refused("compare", *two_logs(tmp_path, rows=30), *arguments)
 
 
-def test_a_file_that_is_not_there(tmp_path, refused):
-    a, _ = two_logs(tmp_path, rows=30)
-
-    assert refused("compare", a, tmp_path / "c.parquet").endswith(
-        "c.parquet: there is no such file"
-    )
-
-
 def test_few_rows_for_the_bias_are_told(tmp_path, answered):
     """The calibrated log loss is undefined then, and the rest is not."""
     columns = impressions(400)

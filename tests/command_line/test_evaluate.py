@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -143,16 +142,6 @@ def test_fractional_outcomes_have_a_revenue_but_no_cs_auc(tmp_path, called):
 
     assert "ROPR" in run.stdout
     assert "csAUC   " not in run.stdout
-
-
-def test_a_csv_says_the_same_as_parquet(tmp_path, log, answered):
-    text = tmp_path / "log.csv"
-    pa_csv.write_csv(pa.table(table()), text)
-    options = ("--by", "device", "--by", "user")
-
-    ours, theirs = (answered("evaluate", path, *options) for path in (log, text))
-
-    assert theirs == ours
 
 
 def test_a_log_of_score_and_outcome_only_is_measured_too(tmp_path, answered):

@@ -163,20 +163,6 @@ def test_names_of_columns_that_are_no_utf_8(tmp_path, refused, code):
     assert refused("evaluate", path).endswith("log.csv: the names of its columns are no UTF-8")
 
 
-def test_values_of_a_second_form_late_in_a_text_file_are_read_on(tmp_path, answered, monkeypatch):
-    """Blanks around a number in the third block: the rest is read as text, no row twice."""
-    monkeypatch.setattr(evaluate, "BLOCK_BYTES", 40_000)
-    lines = ["0.25,1", "0.125,0"] * 5_000
-    lines[7_000] = " 0.25 ,true"
-    path = text(tmp_path, "score,outcome\n" + "\n".join(lines) + "\n")
-
-    raw = answered("evaluate", path)["rows"]["raw"]
-
-    assert raw["n"] == 10_000
-    assert raw["positives"] == 5_000
-    assert raw["pcoc"] == pytest.approx(0.375)
-
-
 @pytest.mark.parametrize("name", ["log.csv.gz", "log.parquet"])
 def test_a_truncated_file_is_one_line(tmp_path, refused, name):
     path = tmp_path / name
@@ -336,7 +322,9 @@ def test_a_column_of_lists_is_no_cut(tmp_path, refused):
         ("user", [f"u{i}" for i in range(SIZE)], "too many to compare"),
     ],
 )
-def test_a_cut_has_a_bounded_number_of_values(tmp_path, refused, monkeypatch, column, values, hint):
+def test_a_cut_has_a_bounded_number_of_values(
+    tmp_path, answered, refused, monkeypatch, column, values, hint
+):
     monkeypatch.setattr(evaluation_log, "MOST_VALUES", 10)
     path = write(tmp_path / "log.parquet", {**good(), column: values})
 
@@ -344,6 +332,8 @@ def test_a_cut_has_a_bounded_number_of_values(tmp_path, refused, monkeypatch, co
 
     assert f"column '{column}' has more than 10 values" in said
     assert said.endswith(hint)
+    monkeypatch.setattr(evaluation_log, "MOST_VALUES", SIZE)
+    assert len(answered("evaluate", path, "--by", column)["by"][column]) == SIZE
 
 
 def test_values_of_every_type_name_slices(measured):

@@ -174,13 +174,6 @@ def test_a_bad_value_is_named_with_its_row(tmp_path, row, expected):
     assert error_of(path).startswith(f"log.csv, row 2: {expected}")
 
 
-def test_milliseconds_are_recognised(tmp_path):
-    path = tmp_path / "log.csv"
-    path.write_text(f"{HEAD}1767225600000,a,0.5,1,2\n")
-
-    assert "(these look like milliseconds: give --time-unit ms)" in error_of(path)
-
-
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_a_missing_column_lists_those_that_exist(tmp_path, name):
     path = tmp_path / name
@@ -214,10 +207,6 @@ def test_a_broken_file_says_what_is_wrong(tmp_path, name, content, expected):
 
     assert expected in error_of(path)
     assert "\n" not in error_of(path)
-
-
-def test_a_file_that_is_not_there(tmp_path):
-    assert error_of(tmp_path / "log.csv").endswith("log.csv: there is no such file")
 
 
 @pytest.mark.parametrize("kind", [pa.time32("ms"), pa.duration("s")])

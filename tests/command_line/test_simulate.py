@@ -27,20 +27,6 @@ def test_the_log_is_the_platform(tmp_path, called):
     assert run.stdout == ""
 
 
-@pytest.mark.slow
-def test_the_same_seed_gives_the_same_bytes(tmp_path, called):
-    for name in ("a.parquet", "b.parquet"):
-        called("simulate", name, *SMALL)
-
-    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
-
-
-def test_a_log_that_cannot_be_written_is_one_sentence(refused):
-    said = refused("simulate", "nowhere/clicks.parquet", *SMALL)
-
-    assert said.startswith("sirocco: nowhere/clicks.parquet: ")
-
-
 IMPRESSIONS = ("--impressions", 200, "--days", 1, "--campaigns", 3)
 
 
@@ -74,9 +60,10 @@ def test_the_impression_log_serves_the_measuring_commands(tmp_path, called):
     assert log["cost"] == expected
 
 
-def test_the_same_seed_gives_the_same_impressions(tmp_path, called):
+@pytest.mark.parametrize("size", [pytest.param(SMALL, marks=pytest.mark.slow), IMPRESSIONS])
+def test_the_same_seed_gives_the_same_bytes(tmp_path, called, size):
     for name in ("a.parquet", "b.parquet"):
-        called("simulate", name, *IMPRESSIONS)
+        called("simulate", name, *size)
 
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
@@ -87,6 +74,7 @@ def test_the_same_seed_gives_the_same_impressions(tmp_path, called):
         (("log.csv", "--impressions", 5), "log.csv: this log is Parquet"),
         (("log.parquet", "--impressions", 5, "--clicks", 5), "--clicks does not go with"),
         (("nowhere/log.parquet", "--impressions", 5), "nowhere/log.parquet: "),
+        (("nowhere/clicks.parquet", "--clicks", 40), "nowhere/clicks.parquet: "),
     ],
 )
 def test_what_cannot_be_written_is_one_sentence(refused, arguments, words):

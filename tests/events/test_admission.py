@@ -125,28 +125,6 @@ def test_all_events_are_admitted_or_refused_in_order():
     assert len(entries(admission)) == 1
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        Impression("shoes", NOW, {"click": 0.5, "view": 0.5}),
-        Impression("shoes", NOW, {"conversion": 0.5}),
-        Impression("x" * 257, NOW, SCORES),
-        Impression("shoes", NOW, SCORES, id=""),
-        Impression("shoes", NOW, SCORES, id="x" * 257),
-        Click("", "shoes", NOW, NOW, SCORES),
-        Click("x" * 257, "shoes", NOW, NOW, SCORES),
-        TargetOutcome("shoes", "conversion", NOW, 1, 0.5),
-    ],
-)
-def test_what_breaks_a_rule_leaves_the_batch_alone(event):
-    admission = admission_of()
-
-    with pytest.raises(ValidationError):
-        admission.admit(event)
-
-    assert len(admission.batch) == 0
-
-
 def test_a_campaign_that_broke_the_rule_breaks_it_again():
     """Names are judged once per request, but only good ones are remembered."""
     admission = admission_of()

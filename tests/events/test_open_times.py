@@ -43,12 +43,6 @@ def test_a_check_without_hours_has_no_late(wall):
     assert wall.check("occurred_at", YEAR_2000) == YEAR_2000
 
 
-def test_a_zone_is_only_another_way_to_write_a_moment(wall):
-    moment = datetime.fromtimestamp(NOW, timezone(timedelta(hours=5, minutes=30)))
-
-    assert wall.check("occurred_at", moment) == NOW
-
-
 def test_by_the_events_clock_nothing_is_late_before_the_first_refit():
     times = OpenTimes.since(None, SETTINGS)
 

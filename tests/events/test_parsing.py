@@ -173,20 +173,6 @@ def test_every_type_of_event_is_read(lines):
     assert isinstance(found[0].occurred_at, float)
 
 
-@pytest.mark.parametrize("lines", [False, True])
-def test_good_events_survive_broken_ones_and_keep_their_places(lines):
-    body = body_of([7, GOOD, {"type": "view"}, {**GOOD, "score": 2}, GOOD], lines)
-
-    found, rejections = read(body, lines)
-
-    assert list(found) == [1, 4]
-    assert [(r.index, r.event_type, r.reason) for r in rejections.shown] == [
-        (0, "unknown", "invalid"),
-        (2, "unknown", "invalid"),
-        (3, "outcome", "invalid"),
-    ]
-
-
 def test_empty_lines_are_no_events():
     good = json.dumps(GOOD).encode()
 

@@ -66,20 +66,6 @@ def test_a_click_gathers_its_behaviours(append, clicks, redis_client):
     assert feature_kinds(redis_client) == {"age": "n", "os": "s"}
 
 
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
-@pytest.mark.parametrize("at_once", [True, False])
-def test_events_come_in_any_order(order, at_once, append, clicks, conversions):
-    sent = (click(), did(AT + 5), conversion(AT + 7))
-    in_order = [sent[place] for place in order]
-
-    for request in [in_order] if at_once else [[event] for event in in_order]:
-        assert append(*request) == Appended(len(request), 0)
-
-    assert opened(clicks) == click(behaviours=[behaviour(AT + 5)])
-    assert conversions() == [conversion(AT + 7)]
-    assert clicks.counts()["waiting"] == 0
-
-
 def test_whatever_is_sent_again_is_a_duplicate_and_changes_nothing(append, redis_client):
     events = [click(), did(AT + 5), did(AT + 6, "other"), conversion(AT + 7, value=2.5)]
     assert append(*events, cell=CELL) == Appended(4, 0)
@@ -201,19 +187,6 @@ def test_conversions_are_taken_after_the_click_was_closed(append, clicks, conver
 
     assert append(conversion(AT + 90_000)) == Appended(1, 0)
     assert conversions() == [conversion(AT + 90_000)]
-
-
-def test_names_of_any_characters_are_kept_apart(append, clicks):
-    ids = ["\0", "a\nb", "%s", "{07}", "é" * 256, "a:b"]
-    sent = [click(name, features={name: name, "open": "x"}) for name in ids]
-    rules = RULES.__class__(600.0, 64, 2, 100.0, 7 * 3600)
-
-    assert append(*sent, rules=rules) == Appended(len(ids), 0)
-
-    found = clicks.begin_close(1e10, 10)
-    assert {one.click_id: one.features for one in found} == {
-        name: {name: name, "open": "x"} for name in ids
-    }
 
 
 def test_conversions_of_many_targets_and_hours_are_kept_apart(append, conversions):

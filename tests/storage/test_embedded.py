@@ -102,13 +102,6 @@ def test_it_writes_every_command_to_disk_before_it_answers_and_never_evicts(redi
     assert (settings["port"], settings["save"]) == ("0", "")
 
 
-def test_a_restart_keeps_the_data(redis_binary, tmp_path):
-    with EmbeddedRedis(tmp_path, redis_binary) as server:
-        put(server.url, "kept")
-    with EmbeddedRedis(tmp_path, redis_binary) as server:
-        assert get(server.url) == b"kept"
-
-
 def test_the_server_ends_and_its_data_stay_when_the_owner_fails(redis_binary, tmp_path):
     urls = []
 

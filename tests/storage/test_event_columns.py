@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.storage.batch import _FEW, Cell, EventBatch
 from app.storage.blocks import LARGEST_WEIGHT, NO_TERMS, TERMS, Terms
 from app.storage.clicks import OpenClick
-from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids, stored_id, stored_ids
+from app.storage.event_columns import LONGEST_ID, EventColumns, pack_ids
 from app.storage.event_columns import columns_of as fields_of
 from app.storage.event_log import Appended
 from app.storage.keys import SHARDS, shard_of, shards_of
@@ -110,11 +110,6 @@ def test_columns_with_an_impossible_value_are_not_gathered(name, score, positive
 def test_the_shards_of_names_are_those_of_each_name(names):
     assert shards_of(names).tolist() == [shard_of(name) for name in names]
     assert set(shards_of(names).tolist()) <= set(range(SHARDS))
-
-
-@given(st.lists(st.text(min_size=1, max_size=LONGEST_ID + 1)))
-def test_ids_are_stored_as_those_of_single_events_are(event_ids):
-    assert stored_ids(event_ids) == [stored_id(event_id, 1.0) for event_id in event_ids]
 
 
 def test_the_script_reads_ids_of_every_length(redis_client):

@@ -13,7 +13,7 @@ from app.storage.redis.client import open_redis
 from app.storage.statistics import folding
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
-from tests.storage.contents import contents, damaged_blocks
+from tests.storage.contents import damaged_blocks
 from tests.storage.interrupted_redis import Died, InterruptedRedis, Moment, die
 from tests.storage.packing import encoded, marked
 
@@ -219,18 +219,6 @@ def test_a_folder_that_dies_in_the_middle_of_a_log_leaves_the_rest_to_the_next(
     store.fold()
 
     assert counted(store) == 70
-
-
-def test_a_folder_that_dies_before_it_read_changes_nothing(
-    append, redis_client, redis_url, impressions
-):
-    append(impressions(500))
-    stored = contents(redis_client)
-
-    with pytest.raises(Died):
-        interrupted(redis_url, "read_batch", before=die).fold()
-
-    assert contents(redis_client) == stored
 
 
 def test_folders_at_work_at_once_share_the_events_without_loss(

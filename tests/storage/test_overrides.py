@@ -2,17 +2,13 @@
 
 import pytest
 
-from app.storage.errors import StorageUnavailable, TooManyOverrides
+from app.storage.errors import TooManyOverrides
 from app.storage.overrides import Overrides
 
 
 @pytest.fixture
 def overrides(redis_client) -> Overrides:
     return Overrides(redis_client)
-
-
-def test_before_the_first_there_are_none(overrides):
-    assert overrides.read() == {}
 
 
 def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(overrides):
@@ -55,15 +51,3 @@ def test_one_that_is_there_can_be_changed_when_there_are_the_most(overrides):
     overrides.put("click", "a", "beta", most=1)
 
     assert overrides.read() == {"click": {"a": "beta"}}
-
-
-def test_a_store_that_is_full_refuses_and_keeps_what_it_has(overrides, redis_client):
-    overrides.put("click", "a", "sir")
-    redis_client.config_set("maxmemory", "1")
-    try:
-        with pytest.raises(StorageUnavailable):
-            overrides.put("click", "a", "beta")
-    finally:
-        redis_client.config_set("maxmemory", "0")
-
-    assert overrides.read() == {"click": {"a": "sir"}}

@@ -9,6 +9,7 @@ from app.storage.bins import BinsStore
 from app.storage.errors import StorageUnavailable
 from app.storage.jobs import Jobs
 from app.storage.lease import Heartbeat, Lease
+from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from calibrators import BinsTable
 from tests.storage.conftest import HOUR, TTL_SECONDS
@@ -112,6 +113,7 @@ WRITES: dict[str, Callable[[redis.Redis], object]] = {
     "job": lambda client: Jobs(client).submit("retrain", {"target": "click"}, 1.0),
     "requeue": lambda client: Jobs(client).requeue_running(),
     "heartbeat": lambda client: Heartbeat(client, ttl_seconds=10).write({"at": 1.0}),
+    "override": lambda client: Overrides(client).put("click", "a", "sir"),
 }
 
 

@@ -9,7 +9,7 @@ from app.storage.keys import OVERRIDES
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
-from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
+from calibrators import Atlas, BinsTable, make_calibrator
 from calibrators.bins.table import History
 from calibrators.pooled import Pooled
 from tests.worker.conftest import HOUR
@@ -179,15 +179,6 @@ def test_a_named_campaign_keeps_its_own_calibrator(published, overrides, log, se
         window.bins("medium"), first.target_map
     )
     assert atlas.map_of("medium") == expected
-
-
-def test_without_overrides_and_guard_the_maps_are_those_of_the_paper(published, log, settings):
-    _, atlas = published()
-
-    window = BinsTable.merge(hour_table(log, hour) for hour in range(END - 4, END))
-    sufficiency = Sufficiency(settings.min_samples, settings.min_positives)
-    expected = refit(window, make_calibrator("sir", settings.bin_size), sufficiency)
-    assert atlas.to_bytes() == expected.atlas.to_bytes()
 
 
 def test_the_guard_judges_each_campaign_by_its_own_calibrators_trial(published, overrides):

@@ -12,7 +12,6 @@ from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import label_inputs, relabelled, score
-from app.worker.training import NothingToTrain
 from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
 from evaluation.backtest.click_history import ClickWindows, PostClickHistory
 from pccem import Features, LabelRules, TrainingRules
@@ -332,15 +331,6 @@ def test_what_one_delayed_target_breaks_on_leaves_it_alone(
     assert report["targets"]["install"] == {"source": "none"}
     assert report["targets"][TARGET]["source"] == "model"
     assert world.delayed.cache.refused == 1
-
-
-def test_nothing_is_made_for_a_target_that_nobody_uses(world, settings, redis_client):
-    world.refit(AS_OF)
-    with pytest.raises(NothingToTrain):
-        world.train(AS_OF)
-
-    assert list(settings.data_dir.iterdir()) == []
-    assert redis_client.keys("*model*") == []
 
 
 def test_without_delays_nobody_knows_what_is_due(world, logged, settings):

@@ -7,7 +7,6 @@ import pytest
 
 from app.click_log.log import ClickLog
 from app.storage.blocks import StoredConversion
-from app.storage.errors import LeaseLost
 from app.worker.relabelling import score
 from app.worker.training import MaturedClicks, NothingToTrain, Trainer, TrainingTask
 from evaluation import auc, log_loss, pcoc
@@ -222,15 +221,6 @@ def test_strays_are_counted_once_over_all_trainings(run, logged, stream):
 
     told = [(row["orphans"], row["late"], row["early"]) for row in counts]
     assert told == [(1, 1, 0), (2, 1, 1), (2, 1, 1)]
-
-
-def test_without_the_lease_nothing_is_published(run, logged, lease, redis_client, models):
-    redis_client.delete("sirocco:{maps}:lease:worker")
-
-    with pytest.raises(LeaseLost):
-        run(4)
-
-    assert models.history(TARGET) == []
 
 
 def test_a_model_that_cannot_read_the_days_features_has_no_quality(run, logged, shelf):
