@@ -1,10 +1,15 @@
 """PCOC, log loss and AUC."""
 
-from math import log
+from math import isnan, log
 
+import numpy as np
 import pytest
+from hypothesis import given
+from sklearn.metrics import log_loss as sklearn_log_loss
+from sklearn.metrics import roc_auc_score
 
 from evaluation import auc, log_loss, pcoc
+from tests.evaluation.predictions_of_kind import predictions
 from tests.evaluation.tables_of_paper_001 import AUC, TABLES, aggregated
 
 
@@ -12,6 +17,31 @@ from tests.evaluation.tables_of_paper_001 import AUC, TABLES, aggregated
 def test_auc_of_the_tables_of_paper_001(table):
     """Yi et al., Tables 2 to 4, from click and no-click counts."""
     assert aggregated(auc, table) == pytest.approx(AUC[table], abs=1e-6)
+
+
+@given(predictions(min_size=2))
+def test_auc_equals_brute_force_and_scikit_learn(samples):
+    """Pairs of a positive and a negative, ties one half."""
+    p, y, _ = samples
+    positives, negatives = p[y == 1], p[y == 0]
+    if not (len(positives) and len(negatives)):
+        assert isnan(auc(p, y))
+        return
+    wins = np.sign(positives[:, np.newaxis] - negatives) / 2 + 0.5
+
+    assert auc(p, y) == pytest.approx(wins.mean())
+    assert auc(p, y) == pytest.approx(roc_auc_score(y, p))
+
+
+def test_log_loss_equals_scikit_learn():
+    """On probabilities that need no clipping."""
+    rng = np.random.default_rng(9)
+    p, weights = rng.uniform(0.01, 0.99, 500), rng.uniform(0, 3, 500)
+    y = rng.integers(0, 2, 500)
+
+    expected = sklearn_log_loss(y, p, sample_weight=weights)
+
+    assert log_loss(p, y, sample_weight=weights) == pytest.approx(expected)
 
 
 def test_log_loss_clips_certainty():

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
 
-from evaluation import partial_auc
+from evaluation import auc, partial_auc
 from tests.evaluation.predictions_of_kind import predictions
 
 RATES = st.sampled_from([0.0, 0.1, 0.2, 0.25, 0.5, 0.7, 1.0])
@@ -45,6 +46,39 @@ def test_equals_exact_trapezoids(samples, low, high):
     value = partial_auc(p, y, low, high, sample_weight=weights)
 
     assert value == pytest.approx(float(area(curve(p, y, weights), low, high)), abs=1e-12)
+
+
+@given(predictions())
+def test_over_all_rates_it_is_auc(samples):
+    """And two parts of the range add up to the whole."""
+    p, y, weights = samples
+
+    def part(low, high):
+        return (high - low) * partial_auc(p, y, low, high, sample_weight=weights)
+
+    expected = auc(p, y, sample_weight=weights)
+    assert part(0.0, 1.0) == pytest.approx(expected, nan_ok=True)
+    assert part(0.0, 0.3) + part(0.3, 1.0) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize("high", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("digits", [1, 17], ids=["ties", "distinct"])
+def test_equals_scikit_learn(high, digits):
+    """Its max_fpr, with the standardisation by McClish undone."""
+    rng = np.random.default_rng(4)
+    p, weights = np.round(rng.random(3000), digits), rng.uniform(0, 2, 3000)
+    y = (rng.random(3000) < p**2).astype(int)
+    standardised = roc_auc_score(y, p, sample_weight=weights, max_fpr=high)
+    random, perfect = high**2 / 2, high
+
+    expected = (random + (2 * standardised - 1) * (perfect - random)) / high
+
+    assert partial_auc(p, y, 0.0, high, sample_weight=weights) == pytest.approx(expected)
+
+
+def test_one_score_for_all_is_the_diagonal():
+    """A single segment, interpolated: the mean false positive rate of the range."""
+    assert partial_auc([0.3] * 4, [0, 1, 0, 1], 0.1, 0.5) == pytest.approx(0.3)
 
 
 def test_the_default_is_the_first_tenth():

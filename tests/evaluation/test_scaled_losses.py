@@ -1,10 +1,11 @@
 """RIG, MSE, NMSE and MAE."""
 
-from math import log
+from math import isnan, log
 
 import numpy as np
 import pytest
 from hypothesis import given
+from sklearn.metrics import brier_score_loss
 
 from evaluation import log_loss, mae, mse, nmse, rig
 from tests.evaluation.predictions_of_kind import predictions
@@ -39,6 +40,18 @@ def test_counts_equal_their_impressions(metric, table):
     assert metric(scores, rates, sample_weight=sizes) == pytest.approx(metric(p, y), rel=1e-9)
 
 
+@given(predictions())
+def test_who_knows_only_the_click_rate_gains_nothing(samples):
+    """RIG is 0 and NMSE 1 at p = rate."""
+    _, y, weights = samples
+    if not 0 < weights @ y < weights.sum():
+        return
+    rate = np.full(len(y), (weights @ y) / weights.sum())
+
+    assert rig(rate, y, sample_weight=weights) == pytest.approx(0.0, abs=1e-12)
+    assert nmse(rate, y, sample_weight=weights) == pytest.approx(1.0)
+
+
 @given(predictions(min_size=2))
 def test_squared_and_absolute_errors_of_zeros_and_ones(samples):
     """The definitions, sample by sample."""
@@ -46,6 +59,17 @@ def test_squared_and_absolute_errors_of_zeros_and_ones(samples):
 
     assert mse(p, y) == pytest.approx(np.mean((y - p) ** 2))
     assert mae(p, y) == pytest.approx(np.mean(np.abs(y - p)))
+
+
+def test_mse_equals_scikit_learn():
+    """Its Brier score."""
+    rng = np.random.default_rng(9)
+    p, weights = rng.uniform(0, 1, 500), rng.uniform(0, 3, 500)
+    y = rng.integers(0, 2, 500)
+
+    expected = brier_score_loss(y, p, sample_weight=weights)
+
+    assert mse(p, y, sample_weight=weights) == pytest.approx(expected)
 
 
 def test_rig_and_nmse_by_definition():
@@ -66,6 +90,17 @@ def test_mae_prefers_the_model_that_never_promises_a_click():
 
     assert nothing == pytest.approx(1.062e-3, abs=1e-6)
     assert nothing < aggregated(mae, "2a") / 1.9
+
+
+@pytest.mark.parametrize("outcome", [0, 1])
+def test_one_class_has_no_entropy(outcome):
+    """RIG and NMSE are nan, MSE and MAE are defined."""
+    p, y = [0.3, 0.6], [outcome, outcome]
+
+    assert isnan(rig(p, y))
+    assert isnan(nmse(p, y))
+    assert mse(p, y) == pytest.approx(np.mean((outcome - np.array(p)) ** 2))
+    assert mae(p, y) == pytest.approx(np.mean(np.abs(outcome - np.array(p))))
 
 
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
