@@ -210,7 +210,8 @@ def _complaint(value: Any, kind: Any) -> str:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        return str(error).replace("`", "").replace("Expected", "expected")
+        text = str(error).replace("`", "").replace("Expected", "expected")
+        return text.replace("got InvalidNumber", "got no finite number")
     return ""
 
 

@@ -68,6 +68,12 @@ def test_good_json_is_decoded():
             "expected str, got int",
             "7",
         ),
+        (
+            {"items": [{"score": 1, "words": ["a", math.nan]}]},
+            "items[0].words[1]",
+            "expected str, got no finite number",
+            "NaN",
+        ),
     ],
 )
 def test_field_rule_and_value_are_named(body, field, rule, value):

@@ -5,6 +5,7 @@ What the checks of whole columns doubt goes the way of the same events in JSON, 
 error of each; so both bodies store the same and refuse the same.
 """
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -339,8 +340,6 @@ def _within(values: Floats, least: float, most: float) -> Mask:
 
 def _numbers(values: Floats) -> list[float | InvalidNumber]:
     """The values as JSON would bring them, which has no number for what is not finite."""
-    return [value if math.isfinite(value) else _no_number(value) for value in values.tolist()]
-
-
-def _no_number(value: float) -> InvalidNumber:
-    return InvalidNumber("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
+    return [
+        one if math.isfinite(one) else InvalidNumber(json.dumps(one)) for one in values.tolist()
+    ]

@@ -38,7 +38,7 @@ def percent(share: float) -> str:
 
 def counted(number: float, one: str) -> str:
     """How many there are of a thing, such as "1 hour" or "1,200 hours"."""
-    return f"{number:,.0f} {one}{'' if number == 1 else 's'}"
+    return f"{number:,.0f} {one}{'' if round(number) == 1 else 's'}"
 
 
 _MOST_DECIMALS = 9

@@ -389,6 +389,7 @@ def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browse
         page.clock.fast_forward(LATER)
         expect(page.locator(".failed")).to_contain_text("Redis is away")
         expect(page.locator("li").first).to_contain_text("Redis does not answer")
+        expect(page.locator("dl").first).to_contain_text("what waits is not known")
         page.route("**/v1/status", lambda route: route.abort())
         page.clock.fast_forward(LATER)
         expect(page.locator(".failed").first).to_contain_text("what is shown is of")

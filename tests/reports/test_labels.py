@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.reports.scale import alike, number, percent, percents
-from app.results.formatting import cells, clean, shortened, shown
+from app.results.formatting import cells, clean, counted, shortened, shown
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,8 @@ def test_a_clean_text_has_nothing_that_a_document_may_not_hold(text):
 
 def test_a_clean_text_is_left_alone():
     assert clean("Ωmega ёлка\n👩\u200d🚀") == "Ωmega ёлка\n👩\u200d🚀"
+
+
+@pytest.mark.parametrize(("number", "told"), [(0.544, "1 positive"), (1.6, "2 positives")])
+def test_a_weighted_count_is_as_many_as_it_is_shown(number, told):
+    assert counted(number, "positive") == told

@@ -126,7 +126,7 @@ export function Overview({ status }) {
         <${Fact} name="maps" value=${status.published_at ? `${duration(status.now - status.published_at)} old` : "none"} note=${status.version} />
         <${Fact} name="worker" tone=${silent ? "bad" : ""} value=${silent ? "silent" : worker.phase || "works"}
           note=${busy ? html`<${Progress} value=${share} label="Progress of the refit" />` : status.worker ? `refit took ${duration(worker.last_refit_seconds ?? status.refit_seconds)}` : "no sign of life"} />
-        <${Fact} name="Redis" tone=${events === "up" ? "" : "bad"} value=${events} note=${store.oldest_unfolded_seconds ? `oldest hour waits ${duration(store.oldest_unfolded_seconds)}` : "nothing waits"} />
+        <${Fact} name="Redis" tone=${events === "up" ? "" : "bad"} value=${events} note=${!store.up ? "what waits is not known" : store.oldest_unfolded_seconds ? `oldest hour waits ${duration(store.oldest_unfolded_seconds)}` : "nothing waits"} />
         <${Fact} name="refits" value=${count(worker.refits)} note=${`${count(worker.failures ?? 0)} failed since the worker began`} />
       </dl></section>
     ${unlearnt(status) && html`<${FirstSteps} />`}
