@@ -149,17 +149,15 @@ class FewerImports:
     """Files of which nothing would be chosen are not imported. A conftest is asked of what lies
     beside it alone: this is asked of the packages, too."""
 
-    @staticmethod
-    def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
         """Those of which `-m slow` or `-m "not slow"` would choose none."""
         chosen, path = config.option.markexpr, collection_path
         if chosen == "slow" and path.suffix == ".py":
             return None if may_be_slow(path) else True
         return True if chosen == "not slow" and path in SLOW else None
 
-    @staticmethod
     @pytest.hookimpl(wrapper=True)
-    def pytest_collect_file(file_path: Path) -> Iterator[None]:
+    def pytest_collect_file(self, file_path: Path) -> Iterator[None]:
         """Those without a prompt have no examples: most have none."""
         found = yield
         if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
