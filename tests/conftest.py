@@ -114,29 +114,12 @@ def redis_client(redis_url: str) -> Iterator[redis.Redis]:
         yield client
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Files of which `-m slow` or `-m "not slow"` would choose none are not imported."""
-    chosen = config.option.markexpr
-    if chosen == "slow" and collection_path.suffix == ".py" and not may_be_slow(collection_path):
-        return True
-    return True if chosen == "not slow" and collection_path in SLOW else None
-
-
 @cache
 def may_be_slow(path: Path) -> bool:
     """Whether the file may have a slow test; docstrings of packages never are."""
     if any(map(path.is_relative_to, SLOW)):
         return True
     return path.is_relative_to(TESTS) and SLOW_WORDS.search(path.read_bytes()) is not None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Iterator[None]:
-    """A file without a prompt is not imported to look for examples: most have none."""
-    found = yield
-    if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
-        found = [node for node in found if not isinstance(node, DoctestModule)]
-    return found
 
 
 def pytest_collection_finish() -> None:
@@ -160,6 +143,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("slow") and not may_be_slow(item.path):
             raise pytest.UsageError(f"{item.nodeid} is slow: its file must have one of SLOW_WORDS")
+
+
+class FewerImports:
+    """Files of which nothing would be chosen are not imported. A conftest is asked of what lies
+    beside it alone: this is asked of the packages, too."""
+
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
+        """Those of which `-m slow` or `-m "not slow"` would choose none."""
+        chosen, path = config.option.markexpr, collection_path
+        if chosen == "slow" and path.suffix == ".py":
+            return None if may_be_slow(path) else True
+        return True if chosen == "not slow" and path in SLOW else None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Iterator[None]:
+        """Those without a prompt have no examples: most have none."""
+        found = yield
+        if file_path.suffix == ".py" and b">>> " not in file_path.read_bytes():
+            found = [node for node in found if not isinstance(node, DoctestModule)]
+        return found
 
 
 class LongestFirst:
@@ -293,6 +296,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # A worker that ends saves what it has covered, which takes longer on a busy machine than the
     # ten seconds after which it would be killed.
     NodeManager.EXIT_TIMEOUT = 300
+    config.pluginmanager.register(FewerImports())
     config.pluginmanager.register(LongestFirst())
     if os.environ.get("CI") == "true":
         config.pluginmanager.register(SkipsFail())

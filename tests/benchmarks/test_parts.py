@@ -119,14 +119,8 @@ def test_encodings_have_a_row_for_each_batch():
     rows = encodings.measure(encodings.Sizes(campaigns=5, batches=(1, 50), budget_seconds=0.01))
     check(rows)
     assert list(rows) == ["batch of 1", "batch of 50"]
-    assert set(rows["batch of 50"]) == {
-        "JSON",
-        "MessagePack",
-        "binary, names",
-        "Arrow, ids",
-        "binary, ids",
-        "look-up",
-    }
+    forms = {"JSON", "MessagePack", "binary, names", "Arrow, ids", "binary, ids", "look-up"}
+    assert set(rows["batch of 50"]) == forms
 
 
 def test_fit_has_two_rows_for_each_window():
@@ -264,11 +258,9 @@ def test_fields_has_a_row_for_each_way(monkeypatch, one_process):
     check(rows)
     ways = [f"{truth}: {way}" for truth in ("calibrated", "wrong") for way in ("rows", "cells")]
     assert list(rows) == [f"20,000 rows, {way}" for way in ways]
-    assert (
-        rows["20,000 rows, wrong: rows"]["segments"]
-        == rows["20,000 rows, wrong: cells"]["segments"]
-    )
-    assert middle(rows["20,000 rows, wrong: cells"]["off by, %"]) < 5
+    by_rows, cells = (rows[f"20,000 rows, wrong: {way}"] for way in ("rows", "cells"))
+    assert by_rows["segments"] == cells["segments"]
+    assert middle(cells["off by, %"]) < 5
 
 
 def test_the_lake_has_a_row_for_each_number_of_fields(monkeypatch, one_process):
