@@ -10,7 +10,6 @@ from app.cli import options
 from app.cli.console import note, print_json, print_line, utc
 from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
-from app.settings import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from app.cli.serving.client import ServiceClient
@@ -38,7 +37,7 @@ _RateLimit = Annotated[int | None, options.flag("--rate-limit", _RATE, "no limit
 
 def _duration(name: str, about: str, shown: str) -> Any:
     return options.flag(
-        name, about, shown, parser=lambda text: options.hours(text, name), metavar="DURATION"
+        name, about, shown, parser=lambda text: 3600 * options.hours(text, name), metavar="DURATION"
     )
 
 
@@ -101,7 +100,7 @@ def _create(
     if rate_limit is not None:
         request["rate_limit"] = rate_limit
     if expires_in is not None:
-        request["expires_at"] = time.time() + expires_in * SECONDS_PER_HOUR
+        request["expires_at"] = time.time() + expires_in
     service.show(lambda client: client.make_key(request), _show_token)
 
 
@@ -123,7 +122,7 @@ def _show_keys(found: dict[str, Any]) -> None:
 @options.grouped
 def _rotate(key: _KeyId, grace: _Grace = None, *, service: RunningService) -> None:
     """Make a key in the place of this one, and print it; the old one ends a while later."""
-    request = {} if grace is None else {"grace_seconds": grace * SECONDS_PER_HOUR}
+    request = {} if grace is None else {"grace_seconds": grace}
     service.show(lambda client: client.change_key(key, "rotate", request), _show_token)
 
 
