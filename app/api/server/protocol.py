@@ -45,13 +45,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from app.api.hot_path import PendingAnswer, PlainResponse
 from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
-from app.api.server.connections import (
-    ConnectionCounts,
-    Phase,
-    RepeatedHead,
-    SlowClientReaper,
-    connections_that_fit,
-)
+from app.api.server.connections import Phase, RepeatedHead, SlowClientReaper, connections_that_fit
 from app.settings import Settings
 
 _NO_PATHS: Final[Mapping[str, int]] = {}
@@ -196,7 +190,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection; `protocol_of` makes the class of a server."""
 
     reaper: ClassVar[SlowClientReaper]
-    counts: ClassVar[ConnectionCounts]
+    metrics: ClassVar[Metrics]
     most_connections: ClassVar[int]
 
     # The reaper's notes: not yet seen waiting for anything.
@@ -230,7 +224,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         super().connection_made(transport)
         self._counted = True
-        self.counts.opened()
+        self.metrics.count_connections(1)
         self.reaper.start(self.loop, cast("Collection[BoundedProtocol]", self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -239,7 +233,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._held is not None:
             self._run_held()
         if self._counted:
-            self.counts.lost()
+            self.metrics.count_connections(-1)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; no byte is kept that is part of neither a bounded head nor a body."""
@@ -452,7 +446,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Say why if it is this message's turn to be answered, then close."""
         if not self._ended:
             self._ended = True
-            self.counts.ended(reason)
+            self.metrics.count_closed(reason)
         if reason is Reason.SLOW_READER:
             self.transport.abort()
         elif self._owes_answer:
@@ -474,9 +468,10 @@ def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:
 
     Raises the process's limit of open files as far as it goes.
     """
+    metrics.begin_connections()
     bounds = {
         "reaper": SlowClientReaper(settings.receive_seconds, settings.keep_alive_seconds),
-        "counts": ConnectionCounts(metrics),
+        "metrics": metrics,
         "most_connections": connections_that_fit(settings.max_connections),
     }
     return type("Connection", (BoundedProtocol,), bounds)
