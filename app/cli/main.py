@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -25,41 +25,35 @@ from app.errors import FAILED, CommandError
 _SIGNALLED = 128
 
 
-class CommandEntry(NamedTuple):
-    """A subcommand: its panel in the help, and the module with the function of its name."""
-
-    panel: str
-    module: str
-
-
 COMMANDS: Final = {
-    "demo": CommandEntry("Look", "app.cli.run"),
-    "replay": CommandEntry("Look", "app.cli.simulations"),
-    "backtest": CommandEntry("Measure", "app.cli.simulations"),
-    "evaluate": CommandEntry("Measure", "app.cli.measure_logs"),
-    "compare": CommandEntry("Measure", "app.cli.measure_logs"),
-    "auction": CommandEntry("Measure", "app.cli.simulations"),
-    "simulate": CommandEntry("Measure", "app.cli.simulations"),
-    "behaviours": CommandEntry("Measure", "app.cli.measure_logs"),
-    "reproduce": CommandEntry("Measure", "research.reproduction.command"),
-    "readout": CommandEntry("Measure", "app.cli.measure_logs"),
-    "up": CommandEntry("Run", "app.cli.run"),
-    "serve": CommandEntry("Run", "app.cli.run"),
-    "worker": CommandEntry("Run", "app.cli.run"),
-    "size": CommandEntry("Run", "app.cli.run"),
-    "backup": CommandEntry("Operate", "app.cli.backup"),
-    "restore": CommandEntry("Operate", "app.cli.backup"),
-    "drill": CommandEntry("Operate", "app.cli.backup"),
-    "lake": CommandEntry("Lake", "app.cli.lake"),
-    "bins": CommandEntry("Lake", "app.cli.bins"),
-    "retrain": CommandEntry("Operate", "app.cli.operate"),
-    "versions": CommandEntry("Operate", "app.cli.versions"),
-    "rollback": CommandEntry("Operate", "app.cli.versions"),
-    "experiment": CommandEntry("Operate", "app.cli.experiments"),
-    "overrides": CommandEntry("Operate", "app.cli.operate"),
-    "keys": CommandEntry("Operate", "app.cli.access"),
-    "audit": CommandEntry("Operate", "app.cli.access"),
+    "demo": ("Look", "app.cli.run"),
+    "replay": ("Look", "app.cli.simulations"),
+    "backtest": ("Measure", "app.cli.simulations"),
+    "evaluate": ("Measure", "app.cli.measure_logs"),
+    "compare": ("Measure", "app.cli.measure_logs"),
+    "auction": ("Measure", "app.cli.simulations"),
+    "simulate": ("Measure", "app.cli.simulations"),
+    "behaviours": ("Measure", "app.cli.measure_logs"),
+    "reproduce": ("Measure", "research.reproduction.command"),
+    "readout": ("Measure", "app.cli.measure_logs"),
+    "up": ("Run", "app.cli.run"),
+    "serve": ("Run", "app.cli.run"),
+    "worker": ("Run", "app.cli.run"),
+    "size": ("Run", "app.cli.run"),
+    "backup": ("Operate", "app.cli.backup"),
+    "restore": ("Operate", "app.cli.backup"),
+    "drill": ("Operate", "app.cli.backup"),
+    "lake": ("Lake", "app.cli.lake"),
+    "bins": ("Lake", "app.cli.bins"),
+    "retrain": ("Operate", "app.cli.operate"),
+    "versions": ("Operate", "app.cli.versions"),
+    "rollback": ("Operate", "app.cli.versions"),
+    "experiment": ("Operate", "app.cli.experiments"),
+    "overrides": ("Operate", "app.cli.operate"),
+    "keys": ("Operate", "app.cli.access"),
+    "audit": ("Operate", "app.cli.access"),
 }
+"""By name the panel in the help, and the module with the function of that name."""
 
 
 class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
@@ -88,8 +82,8 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         present = in_checkout()
         return (
             name
-            for name, entry in COMMANDS.items()
-            if present or not entry.module.startswith("research.")
+            for name, (_, module) in COMMANDS.items()
+            if present or not module.startswith("research.")
         )
 
     def __len__(self) -> int:
