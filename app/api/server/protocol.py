@@ -33,7 +33,7 @@ from functools import partial
 from http import HTTPStatus
 from struct import unpack
 from termios import TIOCOUTQ
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import (
@@ -42,7 +42,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.api.hot_path import PendingAnswer, PlainResponse
+from app.api.hot_path import HotPath, PendingAnswer, PlainResponse
 from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
 from app.api.server.connections import Phase, RepeatedHead, SlowClientReaper, connections_that_fit
@@ -50,21 +50,6 @@ from app.settings import Settings
 
 _NO_PATHS: Final[Mapping[str, int]] = {}
 _CLOSE: Final = (b"connection", b"close")
-
-
-class Prompt(Protocol):
-    """What such an application has besides its ASGI call."""
-
-    prompt_paths: Mapping[str, int]
-    """With bodies of fewer than so many bytes."""
-    prompt_bytes: int
-    """Requests of at most so many bytes, head and body, never have to wait."""
-
-    def may_refuse(self, path: str) -> bool:
-        """Whether to ask for the prompt answer of another path, too, which may be a refusal."""
-
-    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | PendingAnswer | None:
-        """The answer to a whole request, now or later; None to be called as ASGI has it."""
 
 
 _TIMEOUT: Final = Problem(
@@ -213,7 +198,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._prompt_paths: Mapping[str, int] = getattr(self.app, "prompt_paths", _NO_PATHS)
-        self._prompt = cast(Prompt, self.app)
+        self._prompt = cast(HotPath, self.app)
         self._may_refuse = getattr(self.app, "may_refuse", lambda path: False)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -311,9 +296,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.flow.read_paused:
                 self._run_held()
             return
-        body = bytes(cycle.body)
+        scope, body = cast(Any, cycle.scope), bytes(cycle.body)
         # A task can wait until the caller has read the answers before.
-        answer = None if self.flow.write_paused else self._prompt.prompt_answer(cycle.scope, body)
+        answer = None if self.flow.write_paused else self._prompt.prompt_answer(scope, body)
         if answer is None:
             self._run_held()
             return
