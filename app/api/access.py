@@ -3,6 +3,8 @@ log.
 """
 
 import time
+from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -14,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from app.access.keys import DAY_SECONDS, LONGEST_NAME, ApiKey, Scope
 from app.api.admin import given_body
-from app.api.authorization import ADMIN_PATH, By
+from app.api.authorization import ADMIN_PATH, By, Result
 from app.api.hot_path import JSON, request_body
 from app.api.resources import Given
 from app.events.rejections import END_SECOND
@@ -96,7 +98,6 @@ async def make_key(request: Request, given: Given, by: By) -> JSONResponse:
     scopes = _scopes(wanted.scopes)
     first = given.settings.bootstrap_admin_key is None
     key, token = await by.changes(
-        given.audit,
         "make-key",
         lambda: given.keys.make(scopes, first_needs_admin=first, **fields),
         # One that is too long is refused only when it has been recorded.
@@ -119,14 +120,8 @@ async def rotate_key(request: Request, given: Given, by: By, key_id: str) -> JSO
     grace = wanted.grace_seconds
     if not 0 <= grace <= _LONGEST_GRACE:
         raise ValidationError("grace_seconds", f"must be 0 to {_LONGEST_GRACE:.0f}", grace)
-    key, token = await by.changes(
-        given.audit,
-        "rotate-key",
-        lambda: given.keys.rotate(key_id, grace),
-        target=key_id,
-        before=await _before(given, key_id),
-        after={"grace_seconds": grace},
-    )
+    rotate, after = partial(given.keys.rotate, key_id, grace), {"grace_seconds": grace}
+    key, token = await _changed(given, by, "rotate-key", key_id, rotate, after)
     return await _shown_once(given, key, token)
 
 
@@ -137,34 +132,23 @@ async def rotate_key(request: Request, given: Given, by: By, key_id: str) -> JSO
 async def expire_key(request: Request, given: Given, by: By, key_id: str) -> dict[str, Any]:
     """Have a key end at a moment."""
     at = _seconds(decode(await given_body(request, given), _EXPIRY, _RULES).at, "at")
-    key = await by.changes(
-        given.audit,
-        "expire-key",
-        lambda: given.keys.expire(key_id, at),
-        target=key_id,
-        before=await _before(given, key_id),
-        after={"expires_at": at},
-    )
-    return await _shown(given, key)
+    expire, after = partial(given.keys.expire, key_id, at), {"expires_at": at}
+    return await _shown(given, await _changed(given, by, "expire-key", key_id, expire, after))
 
 
 @router.post("/{key_id}/revoke")
 async def revoke_key(given: Given, by: By, key_id: str) -> dict[str, Any]:
     """Have a key end now: within five seconds no process takes it any more."""
-    key = await by.changes(
-        given.audit,
-        "revoke-key",
-        lambda: given.keys.revoke(key_id),
-        target=key_id,
-        before=await _before(given, key_id),
-        after={"revoked": True},
-    )
-    return await _shown(given, key)
+    revoke, after = partial(given.keys.revoke, key_id), {"revoked": True}
+    return await _shown(given, await _changed(given, by, "revoke-key", key_id, revoke, after))
 
 
-async def _before(given: Given, key_id: str) -> dict[str, Any]:
+async def _changed(
+    given: Given, by: By, what: str, key_id: str, change: Callable[[], Result], after: object
+) -> Result:
     key = await run_in_threadpool(given.keys.get, key_id)
-    return key.described(time.time())
+    before = key.described(time.time())
+    return await by.changes(what, change, target=key_id, before=before, after=after)
 
 
 async def _shown(given: Given, key: ApiKey) -> dict[str, Any]:

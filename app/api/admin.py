@@ -124,7 +124,6 @@ async def cancel_job(given: Given, by: By, job_id: str) -> dict[str, Any]:
     One that has finished stays as it is."""
     job = _known_job(await run_in_threadpool(given.jobs.get, job_id), job_id)
     cancelled = await by.changes(
-        given.audit,
         "cancel-job",
         lambda: given.jobs.cancel(job_id, time.time()),
         target=f"job {job_id}",
@@ -176,7 +175,6 @@ async def _submitted(
 ) -> Job:
     """The job, once the audit log names who asked for it."""
     return await by.changes(
-        given.audit,
         kind,
         lambda: given.jobs.submit(kind, content, time.time()),
         target=content.get("version") or content.get("target") or "all targets",
@@ -294,7 +292,6 @@ async def set_override(
         raise ValidationError("calibrator", _RULE, wanted.calibrator)
     stored = await run_in_threadpool(given.overrides.read)
     await by.changes(
-        given.audit,
         "set-override",
         lambda: given.overrides.put(target, campaign, wanted.calibrator),
         target=f"{target}:{campaign}",
@@ -315,7 +312,6 @@ async def delete_override(
     if campaign not in stored.get(target, {}):
         raise not_found(f"campaign = {show(campaign)}: has no calibrator of its own")
     await by.changes(
-        given.audit,
         "delete-override",
         lambda: given.overrides.delete(target, campaign),
         target=f"{target}:{campaign}",

@@ -266,20 +266,19 @@ def _foreign(detail: str) -> Problem:
 
 
 class Requester(NamedTuple):
-    """Who asks for a change, and the ids of the request."""
+    """Who asks for a change, the ids of the request, and where changes are recorded."""
 
     caller: Caller
     request_id: str
     trace_id: str
+    audit: AuditLog
 
-    async def changes(
-        self, audit: AuditLog, what: str, change: Callable[[], Result], **about: Any
-    ) -> Result:
+    async def changes(self, what: str, change: Callable[[], Result], **about: Any) -> Result:
         """Make the change in a thread, once it is recorded with `target`, `before` and `after`."""
         about |= {"trace_id": self.trace_id}
 
         def work() -> Result:
-            with audit.change(self.caller.id, self.request_id, what, **about):
+            with self.audit.change(self.caller.id, self.request_id, what, **about):
                 _log.info("%s of %s by %s", what, about.get("target"), self.caller.id)
                 return change()
 
@@ -289,7 +288,8 @@ class Requester(NamedTuple):
 async def _requester(request: Request) -> Requester:
     parent = parent_of(request.scope)
     trace_id = parent.trace_id if parent else ""
-    return Requester(caller_of(request.scope), request.scope[_REQUEST_ID], trace_id)
+    audit = request.app.state.resources.audit
+    return Requester(caller_of(request.scope), request.scope[_REQUEST_ID], trace_id, audit)
 
 
 By = Annotated[Requester, Depends(_requester)]

@@ -109,7 +109,7 @@ async def load_bins(
 
     about = {"source": source, "partition": partition, "rows": rows, "hours": len(loads)}
     targets = ", ".join(sorted({each.target for each in loads}))
-    await by.changes(given.audit, "load-bins", load, target=targets or "none", after=about)
+    await by.changes("load-bins", load, target=targets or "none", after=about)
     return {**counts, "rows": rows}
 
 

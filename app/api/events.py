@@ -46,7 +46,7 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.admission import Admission
 from app.events.products import ProductTrials
 from app.events.reading import PIECE_BYTES, Parsed, is_array, read_events, read_few
-from app.events.rejections import INVALID, OpenTimes, Rejections
+from app.events.rejections import INVALID, OpenTimes
 from app.events.schema import Behaviour, Click, Conversion, Event
 from app.storage.errors import StorageUnavailable
 from app.storage.event_log import LONGEST_IDEMPOTENCY_KEY, Appended
@@ -205,7 +205,9 @@ def _joined(admission: Admission, resources: Resources, stored: Future[Appended]
 
 def _answered(admission: Admission, appended: Appended, resources: Resources) -> PlainResponse:
     _count(resources.metrics, admission, appended.duplicates)
-    return _answer(appended.accepted, appended.duplicates, admission.rejections)
+    counts = {"accepted": appended.accepted, "duplicates": appended.duplicates}
+    content = orjson.dumps({**counts, **admission.rejections.content()})
+    return PlainResponse(200, [JSON_TYPE], content)
 
 
 PROMPT: Final = PromptEndpoint(_Head.prompt, _stored_soon, SLICED)
@@ -336,8 +338,3 @@ def _count(metrics: Metrics, admission: Admission, duplicates: int) -> None:
     for (name, reason), number in admission.rejections.counts.items():
         metrics.count_events(name, reason, number)
     metrics.count_duplicates(duplicates)
-
-
-def _answer(accepted: int, duplicates: int, rejections: Rejections) -> PlainResponse:
-    content = {"accepted": accepted, "duplicates": duplicates, **rejections.content()}
-    return PlainResponse(200, [JSON_TYPE], orjson.dumps(content))

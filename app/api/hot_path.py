@@ -319,7 +319,9 @@ class HotPath:
         prompt: Mapping[str, PromptEndpoint],
     ) -> None:
         self.framework = framework
+        # With bodies of fewer than so many bytes.
         self.prompt_paths = {path: endpoint.below for path, endpoint in prompt.items()}
+        # Requests of at most so many bytes, head and body, never have to wait.
         self.prompt_bytes = min(SLOW, resources.settings.max_body_bytes)
         self._endpoints, self._prompt = endpoints, prompt
         self._resources, self._metrics = resources, resources.metrics

@@ -122,26 +122,13 @@ def _store_unavailable(meanwhile: str) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
-def _too_many_events(error: TooManyEvents) -> Problem:
-    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    return Problem(status, "too-many-events", str(error), limit=error.most)
-
-
-def _unsupported_version(error: UnknownColumnsVersion) -> Problem:
-    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
-    return Problem(status, "unsupported-columns-version", str(error), versions=VERSIONS)
-
-
-def _unknown_dictionary(error: UnknownDictionary) -> Problem:
-    """Names will do, and so will the list in force."""
-    in_force = f"{error.in_force:016x}"
-    return Problem(HTTPStatus.CONFLICT, "unknown-dictionary", str(error), dictionary=in_force)
-
-
 def _worded(
-    status: HTTPStatus, slug: str, headers: Mapping[str, str] | None = None
+    status: HTTPStatus,
+    slug: str,
+    headers: Mapping[str, str] | None = None,
+    about: Callable[[Any], Mapping[str, object]] = lambda _: {},
 ) -> Callable[[Exception], Problem]:
-    return lambda error: Problem(status, slug, str(error), headers)
+    return lambda error: Problem(status, slug, str(error), headers, **about(error))
 
 
 _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
@@ -150,9 +137,21 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
     MalformedJson: _worded(HTTPStatus.BAD_REQUEST, "malformed-json"),
     RequestValidationError: _broken_parameter,
     HTTPException: _of_status,
-    TooManyEvents: _too_many_events,
-    UnknownColumnsVersion: _unsupported_version,
-    UnknownDictionary: _unknown_dictionary,
+    TooManyEvents: _worded(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "too-many-events",
+        about=lambda error: {"limit": error.most},
+    ),
+    UnknownColumnsVersion: _worded(
+        HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+        "unsupported-columns-version",
+        about=lambda _: {"versions": VERSIONS},
+    ),
+    UnknownDictionary: _worded(
+        HTTPStatus.CONFLICT,
+        "unknown-dictionary",
+        about=lambda error: {"dictionary": f"{error.in_force:016x}"},
+    ),
     NotReplicated: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", _RETRY),
     StorageUnavailable: lambda _: _store_unavailable("is not acknowledged; send it again"),
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),

@@ -10,7 +10,6 @@ from app.cli import options
 from app.cli.console import note, print_json, print_line, utc
 from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
-from app.settings import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from app.cli.serving.client import ServiceClient
@@ -38,7 +37,7 @@ _RateLimit = Annotated[int | None, options.flag("--rate-limit", _RATE, "no limit
 
 def _duration(name: str, about: str, shown: str) -> Any:
     return options.flag(
-        name, about, shown, parser=lambda text: options.hours(text, name), metavar="DURATION"
+        name, about, shown, parser=lambda text: 3600 * options.hours(text, name), metavar="DURATION"
     )
 
 
@@ -101,15 +100,15 @@ def _create(
     if rate_limit is not None:
         request["rate_limit"] = rate_limit
     if expires_in is not None:
-        request["expires_at"] = time.time() + expires_in * SECONDS_PER_HOUR
-    service.show(lambda client: client.make_key(request), _show_token)
+        request["expires_at"] = time.time() + expires_in
+    service.show(lambda client: client.change("keys", request=request), _show_token)
 
 
 @keys.command("list")
 @options.grouped
 def _list(*, service: RunningService) -> None:
     """List all keys: what they may do, and until when."""
-    service.show(lambda client: client.keys(), _show_keys)
+    service.show(lambda client: client.read("admin", "keys"), _show_keys)
 
 
 def _show_keys(found: dict[str, Any]) -> None:
@@ -123,8 +122,8 @@ def _show_keys(found: dict[str, Any]) -> None:
 @options.grouped
 def _rotate(key: _KeyId, grace: _Grace = None, *, service: RunningService) -> None:
     """Make a key in the place of this one, and print it; the old one ends a while later."""
-    request = {} if grace is None else {"grace_seconds": grace * SECONDS_PER_HOUR}
-    service.show(lambda client: client.change_key(key, "rotate", request), _show_token)
+    request = {} if grace is None else {"grace_seconds": grace}
+    service.show(lambda client: client.change("keys", key, "rotate", request=request), _show_token)
 
 
 @keys.command("expire")
@@ -132,14 +131,14 @@ def _rotate(key: _KeyId, grace: _Grace = None, *, service: RunningService) -> No
 def _expire(key: _KeyId, at: _At, *, service: RunningService) -> None:
     """Have a key end at a moment."""
     request = {"at": options.moment(at, "--at")}
-    service.show(lambda client: client.change_key(key, "expire", request), _show)
+    service.show(lambda client: client.change("keys", key, "expire", request=request), _show)
 
 
 @keys.command("revoke")
 @options.grouped
 def _revoke(key: _KeyId, *, service: RunningService) -> None:
     """Have a key end now: within five seconds nobody takes it any more."""
-    service.show(lambda client: client.change_key(key, "revoke"), _show)
+    service.show(lambda client: client.change("keys", key, "revoke"), _show)
 
 
 def audit(
@@ -165,9 +164,9 @@ def audit(
     if file and not verify:
         raise CommandError("--file is for --verify")
     with service_at(url, api_key) as client:
-        entries = client.audit(_MOST_ENTRIES if verify else limit)
+        entries = _newest(client, _MOST_ENTRIES if verify else limit)
         if verify:
-            found = client.verify_audit()
+            found = client.read("admin", "audit", "verify")
             if file and found["wrong"] is None:
                 found["wrong"] = _wrong_in(file, entries, client)
             _show_verified(found, as_json=json)
@@ -181,6 +180,11 @@ def audit(
             f"{entry['seq']:>6}  {utc(entry['at'])}  {entry['who']:<12}  {entry['what']}"
             f"  {entry['target']}  {before} -> {after}  ({entry['request_id']})"
         )
+
+
+def _newest(client: "ServiceClient", limit: int) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = client.read("admin", "audit", limit=limit)["entries"]
+    return entries
 
 
 def _wrong_in(
@@ -199,7 +203,7 @@ def _wrong_in(
     if not entries:
         return "the files have no entries" if stored else None
     # Asked for again: while the files were read the service may have gone on.
-    newest = max((entry["seq"] for entry in client.audit(1)), default=0)
+    newest = max((entry["seq"] for entry in _newest(client, 1)), default=0)
     if entries[-1].seq > newest:
         return f"entry {newest + 1}: is missing in the service, the files go to {entries[-1].seq}"
     kept = {entry.seq: entry.hash for entry in entries}

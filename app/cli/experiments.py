@@ -103,14 +103,16 @@ def _analyse(
     """Say what each arm has earned so far, and whether that is more than luck."""
     from app.cli.measure.ab_test import show_experiment
 
-    service.show(lambda client: client.analysis(target, days), show_experiment)
+    service.show(
+        lambda client: client.read("experiments", target, "analysis", days=days), show_experiment
+    )
 
 
 @experiment.command("show")
 @options.grouped
 def _show(*, service: RunningService) -> None:
     """Show the experiments, and how their maps do beside those that serve."""
-    service.show(lambda client: client.experiments(), _show_all)
+    service.show(lambda client: client.read("experiments"), _show_all)
 
 
 def _show_all(found: dict[str, Any]) -> None:
@@ -126,6 +128,7 @@ def _change(
     what: str, target: str, request: dict[str, Any], dry_run: bool, service: RunningService
 ) -> None:
     content = {"target": target, "dry_run": dry_run, **request}
+    ending = () if what == "start" else (what,)
 
     def show(found: dict[str, Any]) -> None:
         state = _named(found["experiment"]) if found["experiment"] else _ENDED[what]
@@ -134,7 +137,7 @@ def _change(
         if found["experiment"] is None and not found["changed"]:
             note(f"no experiment runs on {target}: `sirocco experiment start` begins one")
 
-    service.show(lambda client: client.change_experiment(what, content), show)
+    service.show(lambda client: client.change("experiments", *ending, request=content), show)
 
 
 _ENDED = {

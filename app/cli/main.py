@@ -1,7 +1,8 @@
 """The command `sirocco`: which subcommands it has, and how it ends.
 
-A subcommand's module is imported when it is called, and what its work needs when the work begins:
-neither a help text nor a process that serves waits for what only an evaluation needs.
+A subcommand's module holds its options and is imported when it is called, or listed in the help;
+what its work needs is imported when the work begins: neither a help text nor a process that serves
+waits for what only an evaluation needs.
 """
 
 import os
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from io import TextIOWrapper
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -24,144 +25,42 @@ from app.errors import FAILED, CommandError
 _SIGNALLED = 128
 
 
-class CommandEntry(NamedTuple):
-    """A subcommand: its panel in the help, the module with the function of its name, and the first
-    paragraph of that function's docstring."""
-
-    panel: str
-    module: str
-    about: str
-
-
 COMMANDS: Final = {
-    "demo": CommandEntry(
-        "Look",
-        "app.cli.run",
-        "Watch it work: a synthetic ad platform's traffic through a whole service, in a minute.",
-    ),
-    "replay": CommandEntry(
-        "Look",
-        "app.cli.simulations",
-        "Play a real log through the real service, hour by hour, and print before and after.",
-    ),
-    "backtest": CommandEntry(
-        "Measure", "app.cli.simulations", "Compare calibrators on a log, without a service."
-    ),
-    "evaluate": CommandEntry(
-        "Measure",
-        "app.cli.measure_logs",
-        "Measure the scores of a log as they are: how far off are they, and where?",
-    ),
-    "compare": CommandEntry(
-        "Measure", "app.cli.measure_logs", "Which of two models is better, on the same impressions?"
-    ),
-    "auction": CommandEntry(
-        "Measure",
-        "app.cli.simulations",
-        "Hold a log's ad auctions again with a new model: what would it earn?",
-    ),
-    "simulate": CommandEntry(
-        "Measure",
-        "app.cli.simulations",
-        "Write the log of a synthetic platform, to try the other commands on.",
-    ),
-    "behaviours": CommandEntry(
-        "Measure",
-        "app.cli.measure_logs",
-        "Does behaviour after the click foretell conversions? Ask your own log.",
-    ),
-    "reproduce": CommandEntry(
-        "Measure",
-        "research.reproduction.command",
-        "Run the papers' tables again, beside the printed numbers.",
-    ),
-    "readout": CommandEntry(
-        "Measure",
-        "app.cli.measure_logs",
-        "Analyse an A/B test: did the new arm earn more, and is that more than luck?",
-    ),
-    "up": CommandEntry(
-        "Run", "app.cli.run", "Run the whole service: Redis, API and worker, until Ctrl-C."
-    ),
-    "serve": CommandEntry(
-        "Run", "app.cli.run", "Run the API: it answers /v1/calibrate and stores events."
-    ),
-    "worker": CommandEntry(
-        "Run",
-        "app.cli.run",
-        "Run one worker: each hour it evaluates the maps in force, fits new ones and publishes"
-        " them.",
-    ),
-    "size": CommandEntry(
-        "Run",
-        "app.cli.run",
-        "Say how large a service must be: cores, memory and disk for so much traffic.",
-    ),
-    "backup": CommandEntry(
-        "Operate",
-        "app.cli.backup",
-        "Copy the state of a service, which may run, into a new folder.",
-    ),
-    "restore": CommandEntry(
-        "Operate",
-        "app.cli.backup",
-        "Put a backup into a data directory that has no state yet; then start the service.",
-    ),
-    "drill": CommandEntry(
-        "Operate",
-        "app.cli.backup",
-        "Try a backup: make one, restore it beside the service, and read all of it with a new"
-        " Redis.",
-    ),
-    "lake": CommandEntry(
-        "Lake",
-        "app.cli.lake",
-        "Make bins of logs in a lake, labels of delayed targets, and maps of bins.",
-    ),
-    "bins": CommandEntry(
-        "Lake", "app.cli.bins", "Put bins that any engine has summed into a running service."
-    ),
-    "retrain": CommandEntry(
-        "Operate",
-        "app.cli.operate",
-        "Ask a running service for a refit now, and wait for its new version.",
-    ),
-    "versions": CommandEntry(
-        "Operate",
-        "app.cli.versions",
-        "List published versions, compare them, and keep refits from replacing maps.",
-    ),
-    "rollback": CommandEntry(
-        "Operate",
-        "app.cli.versions",
-        "Bring the maps of an older version into force again, everywhere within seconds.",
-    ),
-    "experiment": CommandEntry(
-        "Operate",
-        "app.cli.experiments",
-        "Try a method, or the maps of an older version, beside those that serve.",
-    ),
-    "overrides": CommandEntry(
-        "Operate",
-        "app.cli.operate",
-        "Give single campaigns a calibrator of their own, in a running service.",
-    ),
-    "keys": CommandEntry(
-        "Operate",
-        "app.cli.access",
-        "Make, list, rotate, expire and revoke the API keys of a running service.",
-    ),
-    "audit": CommandEntry(
-        "Operate", "app.cli.access", "Show who changed what in a running service, and verify it."
-    ),
+    "demo": ("Look", "app.cli.run"),
+    "replay": ("Look", "app.cli.simulations"),
+    "backtest": ("Measure", "app.cli.simulations"),
+    "evaluate": ("Measure", "app.cli.measure_logs"),
+    "compare": ("Measure", "app.cli.measure_logs"),
+    "auction": ("Measure", "app.cli.simulations"),
+    "simulate": ("Measure", "app.cli.simulations"),
+    "behaviours": ("Measure", "app.cli.measure_logs"),
+    "reproduce": ("Measure", "research.reproduction.command"),
+    "readout": ("Measure", "app.cli.measure_logs"),
+    "up": ("Run", "app.cli.run"),
+    "serve": ("Run", "app.cli.run"),
+    "worker": ("Run", "app.cli.run"),
+    "size": ("Run", "app.cli.run"),
+    "backup": ("Operate", "app.cli.backup"),
+    "restore": ("Operate", "app.cli.backup"),
+    "drill": ("Operate", "app.cli.backup"),
+    "lake": ("Lake", "app.cli.lake"),
+    "bins": ("Lake", "app.cli.bins"),
+    "retrain": ("Operate", "app.cli.operate"),
+    "versions": ("Operate", "app.cli.versions"),
+    "rollback": ("Operate", "app.cli.versions"),
+    "experiment": ("Operate", "app.cli.experiments"),
+    "overrides": ("Operate", "app.cli.operate"),
+    "keys": ("Operate", "app.cli.access"),
+    "audit": ("Operate", "app.cli.access"),
 }
+"""By name the panel in the help, and the module with the function of that name."""
 
 
 class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
     """The commands by name, each imported when it is looked up."""
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        panel, module, _ = COMMANDS[name]
+        panel, module = COMMANDS[name]
         inside = module.partition(".")[2]
         loaded = research(inside) if module.startswith("research.") else import_module(module)
         found = getattr(loaded, name)
@@ -183,8 +82,8 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
         present = in_checkout()
         return (
             name
-            for name, entry in COMMANDS.items()
-            if present or not entry.module.startswith("research.")
+            for name, (_, module) in COMMANDS.items()
+            if present or not module.startswith("research.")
         )
 
     def __len__(self) -> int:
@@ -192,23 +91,11 @@ class LazyCommands(Mapping[str, TyperCommand | TyperGroup]):
 
 
 class LazyGroup(TyperGroup):
-    """A group of those commands, whose help needs none of them."""
+    """A group of those commands."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.commands = LazyCommands()  # type: ignore[assignment]
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """List the commands as the table above describes them."""
-        loaded = self.commands
-        self.commands = {
-            name: TyperCommand(
-                name, help=COMMANDS[name].about, rich_help_panel=COMMANDS[name].panel
-            )
-            for name in loaded
-        }
-        super().format_help(ctx, formatter)
-        self.commands = loaded
 
 
 application = typer.Typer(

@@ -106,11 +106,15 @@ def _delete(
 
 def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:
     """Of one target, or of all that have any."""
-    names = [target] if target is not None else list(client.overrides(limit=1)["targets"])
+    names = (
+        [target]
+        if target is not None
+        else list(client.read("admin", "overrides", limit=1)["targets"])
+    )
     for name in names:
         after: str | None = ""
         while after is not None:
-            page = client.overrides(target=name, limit=_PAGE, after=after)
+            page = client.read("admin", "overrides", target=name, limit=_PAGE, after=after)
             yield from ({"target": name, **row} for row in page["overrides"])
             after = page["next"]
 
@@ -184,7 +188,7 @@ def retrain(version: _Version = None, *, given: RetrainOptions, service: Running
         asks = (version, given.approve, given.reject, given.pccem, given.campaign, given.target)
         if any(asks) or given.as_of is not None or given.allow_past:
             raise CommandError("--cancel ends one job: leave out what asks for another")
-        service.show(lambda client: client.cancel(job_id), _show_cancelled)
+        service.show(lambda client: client.change("jobs", job_id, "cancel"), _show_cancelled)
         return
     decided = given.approve or given.reject
     if decided:
@@ -201,9 +205,11 @@ def retrain(version: _Version = None, *, given: RetrainOptions, service: Running
     request = {field: value for field, value in asked.items() if value is not None}
     with service_at(service.url, service.api_key) as client:
         if decided:
-            job = client.decide(version or _held(client), "approve" if given.approve else "reject")
+            decision = "approve" if given.approve else "reject"
+            job = client.change("versions", version or _held(client), decision)
         else:
-            job = client.train(request) if given.pccem else client.retrain(request)
+            what = ("pccem", "train") if given.pccem else ("retrain",)
+            job = client.change(*what, request=request)
         if given.timeout:
             job = _finished(client, job, given.timeout, as_json=service.json)
     _show_job(job, as_json=service.json)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
 
@@ -75,6 +76,13 @@ class Reload:
             return False
         self._requested = False
         return True
+
+    def watch(self, look: Callable[[], None], act: Callable[[], None]) -> NoReturn:
+        """Look again and again, and act whenever a reload was requested."""
+        while True:
+            look()
+            if self.taken():
+                act()
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def _about() -> None:
 @options.grouped
 def _list(*, service: RunningService) -> None:
     """List the versions that are kept, newest first."""
-    service.show(lambda client: client.versions(), _show_versions)
+    service.show(lambda client: client.read("admin", "versions"), _show_versions)
 
 
 def _show_versions(found: dict[str, Any]) -> None:
@@ -80,7 +80,8 @@ def _diff(
 ) -> None:
     """Show what would move if this version served: campaigns whose odds change most."""
     wanted = {"limit": limit, **({"against": against} if against else {})}
-    service.show(lambda client: client.diff(version, **wanted), _show_moved)
+    names = ("admin", "versions", version, "diff")
+    service.show(lambda client: client.read(*names, **wanted), _show_moved)
 
 
 def _show_moved(found: dict[str, Any]) -> None:
@@ -137,7 +138,7 @@ def rollback(
     """
     request = {"version": version, "freeze": not refit, **_of(change)}
     service.show(
-        lambda client: client.change_versions("rollback", request),
+        lambda client: client.change("rollback", request=request),
         partial(_show_rollback, dry_run=change.dry_run),
     )
 
@@ -161,7 +162,7 @@ def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
         print_line(f"{done}: {_listed(found['changed'])}" if found["changed"] else is_so)
         _note_frozen(found["frozen"])
 
-    service.show(lambda client: client.change_versions(what, _of(change)), show)
+    service.show(lambda client: client.change(what, request=_of(change)), show)
 
 
 def _of(change: ChangeOptions) -> dict[str, Any]:

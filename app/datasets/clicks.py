@@ -85,9 +85,7 @@ def read_click_log(
     named = columns or ClickColumns()
 
     def choose(file: str, names: Sequence[str]) -> list[str]:
-        require_columns(file, names, named.required)
-        for one in named.fields:
-            require_columns(file, names, {"fields": one})
+        require_columns(file, names, named.required, fields=named.fields)
         for name in names:
             require_once(file, names, name)
         read = (n for n in names if n.startswith((_BEHAVIOUR, _FEATURE)))

@@ -43,11 +43,7 @@ class EvaluateColumns:
     def present(self, file: str, names: Sequence[str]) -> "PresentColumns":
         """What a file with columns `names` has of them; a `CommandError` when one is missing."""
         found = {what: name for what, name in self._optional.items() if name in names}
-        require_columns(file, names, {**self._needed, **found})
-        for name in self.by:
-            require_columns(file, names, {"by": name})
-        for name in self.fields:
-            require_columns(file, names, {"fields": name})
+        require_columns(file, names, {**self._needed, **found}, by=self.by, fields=self.fields)
         return PresentColumns(self, found.get("campaign"), found.get("time"), found.get("bid"))
 
     @property

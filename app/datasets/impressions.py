@@ -84,11 +84,8 @@ class LogColumns:
 
     def choose(self, file: str, names: Sequence[str]) -> list[str]:
         """The columns to read from a file with columns `names`, or a `CommandError`."""
-        require_columns(file, names, self.required)
-        for field in self.fields:
-            require_columns(file, names, {"fields": field})
-        if self.model_version is not None:
-            require_columns(file, names, {"model_version": self.model_version})
+        version = () if self.model_version is None else (self.model_version,)
+        require_columns(file, names, self.required, fields=self.fields, model_version=version)
         wanted = (*self.required.values(), self.bid, *self.texts)
         present = (name for name in wanted if name in names)
         return [*dict.fromkeys(present)]

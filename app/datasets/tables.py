@@ -112,12 +112,16 @@ class LogRows:
         return self.only(~np.isin(self.row_numbers(), numbers))
 
 
-def require_columns(file: str, names: Sequence[str], required: Mapping[str, str]) -> None:
+def require_columns(
+    file: str, names: Sequence[str], required: Mapping[str, str], **listed: Sequence[str]
+) -> None:
     """A `CommandError` unless a file with columns `names` has each that is required once.
 
-    `required` is what -> column, where --what is the option that names it.
+    `required` is what -> column, where --what is the option that names it; of an option that may
+    name several columns, `listed` has all of them.
     """
-    for what, name in required.items():
+    several = ((what, name) for what, columns in listed.items() for name in columns)
+    for what, name in (*required.items(), *several):
         if name not in names:
             raise CommandError(
                 f"{file} has no column {name!r}: name the {what} column with --{what}."

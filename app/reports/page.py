@@ -1,7 +1,7 @@
 """What a report says, and the one HTML file that it becomes, every text of it escaped."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -10,12 +10,13 @@ from importlib.resources import files
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from app.errors import FAILED, CommandError, typed_command
 from app.reports.drawing import Value, series_style
 from app.results.formatting import clean
 from app.whole_files import check_new, whole_file
+from calibrators.samples import Floats
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -32,6 +33,18 @@ class Table:
     rows: Sequence[Sequence[str]]
     title: str = ""
     note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        heading: str,
+        names: Sequence[str],
+        columns: Mapping[str, Floats],
+        form: Callable[[float], str],
+    ) -> Self:
+        """A row for each name, with its value in each of the columns, (k,)."""
+        texts = (map(form, values.tolist()) for values in columns.values())
+        return cls((heading, *columns), [*zip(names, *texts, strict=True)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,9 +66,7 @@ class Blocks:
         """
         check_equal_lengths(campaigns=campaigns, hours=hours)
         days = cls._of_spans(campaigns, hours // HOURS_PER_DAY, "campaign-days")
-        if days.count >= LEAST_BLOCKS:
-            return days
-        return cls._of_spans(campaigns, hours, "campaign-hours")
+        return days if days.enough else cls._of_spans(campaigns, hours, "campaign-hours")
 
     @classmethod
     def _of_spans(cls, campaigns: NDArray[np.integer], spans: Integers, unit: str) -> Self:
@@ -115,16 +113,10 @@ Name = TypeVar("Name", bound=Hashable)
 _MOST_AT_ONCE = 32
 _MOST_NUMBERS = 2_000_000
 
-
-class Resampled(Protocol):
-    """A metric of one prediction, ready to be worked out again for any weights of the blocks."""
-
-    def __call__(self, multiplicities: Floats) -> Floats:
-        """Its value in every draw, (d,), from how often each block was drawn, (d, blocks).
-
-        Ones give the metric of the rows as they are.
-        """
-        ...
+Resampled = Callable[[Floats], Floats]
+"""A metric of one prediction, ready to be worked out again for any weights of the blocks: its value
+in every draw, (d,), from how often each block was drawn, (d, blocks). Ones give the metric of the
+rows as they are."""
 
 
 def multiplicities(blocks: int, draws: int, seed: int) -> Iterator[Floats]:

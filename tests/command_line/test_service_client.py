@@ -39,5 +39,5 @@ def test_no_campaign_is_a_folder(campaign):
 def test_a_rollback_that_may_have_happened_is_not_repeated():
     client, sent = client_of((503, {"type": "urn:sirocco:problem:store-unavailable"}))
     with pytest.raises(CommandError, match="answered 503"):
-        client.change_versions("rollback", {"version": "1"})
+        client.change("rollback", request={"version": "1"})
     assert len(sent) == 1

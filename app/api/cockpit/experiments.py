@@ -231,7 +231,6 @@ async def _changed(
         freezes = what == "promote" and "version" in (before or {}).get("challenger", {})
         frozen = [target] if freezes else []
         version = await by.changes(
-            given.audit,
             f"{what}-experiment",
             lambda: put_in_force(given, change, frozen),
             target=target,

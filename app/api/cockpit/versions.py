@@ -240,7 +240,7 @@ async def _changed(
     frozen = sorted({*before, *names} if freezes else {*before} - {*names})
     if not wanted.dry_run and names:
         about = {"target": ", ".join(chosen.targets), "before": sorted(before), "after": frozen}
-        await by.changes(given.audit, what, lambda: change(names), **about)
+        await by.changes(what, lambda: change(names), **about)
     return {"changed": names, "frozen": frozen, "dry_run": wanted.dry_run}
 
 
@@ -347,7 +347,6 @@ async def _rolled_back(
     if wanted.dry_run:
         return result
     version = await by.changes(
-        given.audit,
         "rollback",
         lambda: put_in_force(given, lambda one: rolled_back(one, to, chosen), frozen),
         target=wanted.target or "all targets",

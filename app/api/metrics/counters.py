@@ -216,6 +216,11 @@ def gauge(name: str, text: str, labels: Sequence[str], samples: Samples) -> Metr
     return _with_samples(GaugeMetricFamily(name, text, labels=labels), samples)
 
 
+def single(name: str, text: str, value: float | None) -> Metric:
+    """The gauge `sirocco_{name}` of one number; without a sample where there is none."""
+    return gauge(f"sirocco_{name}", text, [], [([], value)])
+
+
 def _with_samples(family: CounterMetricFamily | GaugeMetricFamily, samples: Samples) -> Metric:
     for values, number in samples:
         # An undefined value is no sample: NaN would hide in averages, zero would lie.
@@ -262,7 +267,7 @@ class Metrics(Collector):
             rows, target = part.rows, part.target
             number = len(rows)
             if part.arm:
-                self.count_arm(target, part.arm, number)
+                row[self.layout.arms[target, part.arm]] += number
             if part.arm == RAW:
                 row[self._scores[target, RAW]] += number
                 continue
@@ -282,10 +287,6 @@ class Metrics(Collector):
         exemplar = Exemplar({"trace_id": trace_id}, seconds, time())
         self._exemplars[known, bisect_left(SECONDS, seconds)] = exemplar
 
-    def count_arm(self, target: str, arm: str, number: int) -> None:
-        """So many scores that came with a unit were served as this arm is."""
-        self.row[self.layout.arms[target, arm]] += number
-
     def count_events(self, event_type: str, result: str, number: int = 1) -> None:
         """So many events of the type had the result accepted, invalid, late, future or full."""
         self.row[self._events[event_type, result]] += number
@@ -298,6 +299,18 @@ class Metrics(Collector):
     def count_duplicates(self, number: int) -> None:
         """So many accepted events were stored already."""
         self.row[self.layout.duplicates] += number
+
+    def begin_connections(self) -> None:
+        """None is open: connections do not outlive their process, but its row does."""
+        self.row[self.layout.connections] = 0.0
+
+    def count_connections(self, number: int) -> None:
+        """So many more connections are open, or fewer."""
+        self.row[self.layout.connections] += number
+
+    def count_closed(self, reason: Reason) -> None:
+        """A connection was ended, or not taken, for the reason."""
+        self.row[self.layout.closed[reason]] += 1.0
 
     def collect(self) -> Iterator[Metric]:
         """The families of what was counted, over all processes."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from app.api.metrics.counters import Samples, counter, gauge
+from app.api.metrics.counters import Samples, counter, gauge, single
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
 from app.storage.experiments import Experiment, experiments_of
@@ -35,9 +35,10 @@ _MONEY: Final = {
 }
 # Of delayed targets also the clicks whose outcomes have just become final.
 _SPANS: Final = ("hour", "window", "matured")
+_GC_ORDERS: Final = (3, 4, 5)
 _ORDERS: Final = {
     "cal": ("Cal-N of all.", (3, 5)),
-    "gc": ("Cal-N by campaign, averaged.", (3, 4, 5)),
+    "gc": ("Cal-N by campaign, averaged.", _GC_ORDERS),
 }
 _ON_TRIAL: Final = {
     "log_loss": "Log loss of maps on trial and of those that serve.",
@@ -127,11 +128,11 @@ class ReportCollector(Collector):
         heartbeat = self._read_heartbeat()
         reports = {target: snapshot.report_of(target) for target in snapshot.atlases}
         took = snapshot.report.get("refit_seconds")
-        yield _single("refit_seconds", "How long its refit took.", took)
+        yield single("refit_seconds", "How long its refit took.", took)
         if heartbeat is not None:
             self._last_sign = float(heartbeat["at"])
         text = "Since the worker's last sign of life, or since the start where none came."
-        yield _single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
+        yield single("worker_heartbeat_age_seconds", text, max(0.0, now - self._last_sign))
         yield from _worker(heartbeat)
         text = "1 for each reason why /readyz says degraded."
         reasons = (([reason], 1.0) for reason in self._refresher.reasons)
@@ -140,7 +141,7 @@ class ReportCollector(Collector):
         watch = self._refresher.watch
         age = None if watch is None else watch.unfolded.age(now)
         text = "Since the end of the oldest hour that waits to be folded."
-        yield _single("oldest_unfolded_hour_age_seconds", text, age)
+        yield single("oldest_unfolded_hour_age_seconds", text, age)
         yield from _quality(reports)
         yield from _experiments(reports, snapshot)
         yield from _products(snapshot.report.get("products", {}))
@@ -156,10 +157,6 @@ class ReportCollector(Collector):
         delayed = {target: snapshot.report_of(target) for target in self._delayed_targets}
         yield from _delayed(delayed, snapshot, heartbeat, now)
         yield from _clicks(heartbeat or {})
-
-
-def _single(name: str, text: str, value: float | None) -> Metric:
-    return gauge(f"sirocco_{name}", text, [], [([], value)])
 
 
 def _single_counter(name: str, text: str, value: float | None) -> Metric:
@@ -181,9 +178,9 @@ def _worker(heartbeat: Report | None) -> Iterator[Metric]:
         value = None if heartbeat is None else said.get(name, 0)
         yield _single_counter(f"worker_{name}", text, value)
     text = "Refits that failed since the last that worked."
-    yield _single("worker_consecutive_failures", text, said.get("consecutive_failures"))
+    yield single("worker_consecutive_failures", text, said.get("consecutive_failures"))
     held = None if heartbeat is None else bool(said.get("held"))
-    yield _single("refit_held", "1 while a refit waits for approval.", held)
+    yield single("refit_held", "1 while a refit waits for approval.", held)
 
 
 def _damaged(counts: Report) -> Metric:
@@ -203,24 +200,22 @@ def _quality(reports: Reports) -> Iterator[Metric]:
     pcoc = ((values, row.get("pcoc")) for values, row in scored)
     yield gauge("sirocco_pcoc", "Predicted over true outcomes.", labels, pcoc)
     for name, (text, orders) in _ORDERS.items():
-        errors = (
-            ([*values, str(order)], row.get(f"{name}_{order}"))
-            for values, row in scored
-            for order in orders
-        )
+        errors = _by_order(scored, f"{name}_{{}}", orders)
         yield gauge(f"sirocco_{name}_n", text, [*labels, "n"], errors)
-    floors = (
-        ([*values, str(order)], row.get(f"gc_{order}_floor"))
-        for values, row in scored
-        for order in _ORDERS["gc"][1]
-    )
-    text = "GC-N by chance alone, if the probabilities were the truth."
-    yield gauge("sirocco_gc_n_floor", text, [*labels, "n"], floors)
+    text, floors = "GC-N by chance alone, if the probabilities were the truth.", "gc_{}_floor"
+    yield gauge("sirocco_gc_n_floor", text, [*labels, "n"], _by_order(scored, floors))
     yield from _bounds(dict(_parts(reports, "bounds")))
     money = {target: found["hour"] for target, found in _parts(reports, "money")}
     for name, text in _MONEY.items():
         values = {target: row.get(name) for target, row in money.items()}
         yield _by_target(f"hour_{name}", text, values)
+
+
+def _by_order(
+    scored: Sequence[tuple[list[str], Report]], name: str, orders: Sequence[int] = _GC_ORDERS
+) -> Samples:
+    """What rows say of each N under `name`, such as `gc_{}`, with N as the last label."""
+    return (([*values, str(n)], row.get(name.format(n))) for values, row in scored for n in orders)
 
 
 def _bounds(bounds: Reports) -> Iterator[Metric]:
@@ -273,11 +268,7 @@ def _experiments(reports: Reports, snapshot: Snapshot) -> Iterator[Metric]:
         samples = ((values, row.get(name)) for values, row in scored)
         yield gauge(f"sirocco_experiment_{name}", text, labels, samples)
     for suffix, text in (("", "Their GC-N."), ("_floor", "Their GC-N by chance alone.")):
-        errors = (
-            ([*values, str(order)], row.get(f"gc_{order}{suffix}"))
-            for values, row in scored
-            for order in _ORDERS["gc"][1]
-        )
+        errors = _by_order(scored, f"gc_{{}}{suffix}")
         yield gauge(f"sirocco_experiment_gc_n{suffix}", text, [*labels, "n"], errors)
     ready = {
         target: target in snapshot.challengers and not trials.get(target, {}).get("failed")
@@ -427,9 +418,9 @@ def _orphans(reports: Reports, heartbeat: Report | None) -> Iterator[Metric]:
 def _clicks(heartbeat: Report) -> Iterator[Metric]:
     clicks = heartbeat.get("clicks", {})
     for name, text in _CLICKS_NOW.items():
-        yield _single(f"{name}_clicks", text, clicks.get(name))
+        yield single(f"{name}_clicks", text, clicks.get(name))
     damaged = heartbeat.get("damaged_parts")
-    yield _single("damaged_parts", "Damaged parts of the click log.", damaged)
+    yield single("damaged_parts", "Damaged parts of the click log.", damaged)
     for source, counters in ((clicks, _CLICKS_COUNTED), (heartbeat, _DELAYED_WORKER)):
         for name, (field, text) in counters.items():
             yield _single_counter(name, text, source.get(field))

@@ -24,7 +24,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from app.api.metrics.counters import COLLECTED, MetricLayout, SharedCounters, gauge
+from app.api.metrics.counters import COLLECTED, MetricLayout, SharedCounters, gauge, single
 from app.api.snapshot import Refresher
 
 _HEAD: Final = 64
@@ -213,30 +213,26 @@ class WorkerStatus(Collector):
         live = dict(self.table.live())
         yield from _process_families(live, labelled=not self.is_alone)
         serving = [record for record in live.values() if record.serving]
-        yield _gauge("sirocco_workers", "API processes that serve now.", len(serving))
+        yield single("workers", "API processes that serve now.", len(serving))
         text = "API processes that serve the version."
         versions = sorted(Counter(record.version for record in serving).items())
         samples = [([version], number) for version, number in versions]
         yield gauge("sirocco_workers_serving", text, ["version"], samples)
         connections = sum(record.connections for record in live.values())
-        yield _gauge("sirocco_connections", "Open connections.", connections)
+        yield single("connections", "Open connections.", connections)
         # One that still starts or already drains is counted only where no other is left.
         yield from _in_force(serving or list(live.values()), time.time())
 
 
 def _in_force(records: list[WorkerRecord], now: float) -> Iterator[Metric]:
     up = min(record.store_up for record in records)
-    yield _gauge("sirocco_store_up", "Whether the store takes writes.", up)
+    yield single("store_up", "Whether the store takes writes.", up)
     versions = sorted({record.version for record in records})
     samples = [([version], 1) for version in versions]
     yield gauge("sirocco_map_version_info", "Version in force.", ["version"], samples)
     since = [record.published_at for record in records if record.published_at is not None]
     age = max(0.0, now - min(since)) if since else None
-    yield _gauge("sirocco_map_age_seconds", "Since the version's publish.", age)
-
-
-def _gauge(name: str, text: str, value: float | None) -> Metric:
-    return gauge(name, text, [], [([], value)])
+    yield single("map_age_seconds", "Since the version's publish.", age)
 
 
 def _process_families(live: dict[int, WorkerRecord], *, labelled: bool) -> Iterator[Metric]:

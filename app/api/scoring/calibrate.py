@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from math import inf
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from operator import attrgetter, methodcaller
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -53,7 +53,6 @@ from app.api.scoring.arms import (
 from app.api.scoring.fields import (
     check_columns,
     columns_of_rows,
-    effects_of,
     fields_of,
     fields_of_rows,
     has_effects,
@@ -63,6 +62,7 @@ from app.api.scoring.fields import (
 from app.api.scoring.intervals import columns_wanted, quantile_columns, quantiles
 from app.api.scoring.products import (
     FOR_PRODUCTS,
+    CalibratedFactor,
     CalibratedProduct,
     columns_by_factor,
     expected_values,
@@ -306,7 +306,7 @@ def respond(
     if accept is not None and wants_json(accept, COLUMNS):
         levels = merged(cut, parts, _LEVELS) if request.header.flags & LEVELS else None
         arms = merged(cut, parts, _ARMS) if parts[0].arm else None
-        more = _effects(cut, parts, parts) if levels is not None else {}
+        more = _effects(cut, parts) if levels is not None else {}
         more |= {"quantiles": columns} if columns else {}
         return _json(merged(cut, parts, _PROBABILITIES), levels, arms, snapshot, parts, **more)
     return _columns(request, cut, parts, snapshot, columns)
@@ -376,7 +376,7 @@ router = APIRouter(tags=["calibrate"])
 
 PATH: Final = "/v1/calibrate"
 _PROBABILITIES, _LEVELS, _ARMS = map(attrgetter, ("probabilities", "levels", "arms"))
-_MODEL_VERSIONS: Final = attrgetter("model_versions")
+_EFFECTS, _MODEL_VERSIONS = map(attrgetter, ("effects", "model_versions"))
 _LEVEL_NUMBERS, _ARM_NUMBERS = map(attrgetter, ("level_numbers", "arm_numbers"))
 _EXAMPLE: Final = {"target": "click", "campaigns": ["a", "b"], "scores": [0.01, 0.2]}
 
@@ -425,7 +425,7 @@ def _response(
         probabilities = merged(given, parts, _PROBABILITIES)
     levels = merged(given, parts, _LEVELS) if explain else None
     arms = merged(given, parts, _ARMS) if given[0].units else None
-    more = _effects(given, parts, parts) if explain else {}
+    more = _effects(given, parts) if explain else {}
     if explain and request.names_versions:
         more["model_versions"] = merged(given, parts, _MODEL_VERSIONS)
     if levels_wanted:
@@ -444,56 +444,36 @@ def _by_arm(
     return cut, [_calibrated(snapshot, one) for one in cut]
 
 
-class _Factor(NamedTuple):
-    """What the scores of one target were calibrated to, cut by arm where there are units."""
-
-    target: str
-    cut: Sequence[TargetScores]
-    parts: Sequence[CalibratedScores]
-
-    @property
-    def probabilities(self) -> Any:
-        return merged(self.cut, self.parts, _PROBABILITIES)
-
-    @property
-    def levels(self) -> Any:
-        return merged(self.cut, self.parts, _LEVELS)
-
-    @property
-    def arms(self) -> Any:
-        return merged(self.cut, self.parts, _ARMS)
-
-    @property
-    def effects(self) -> Any:
-        return merged(self.cut, self.parts, effects_of)
-
-
 def _with_products(given: list[TargetScores], snapshot: Snapshot, explain: bool) -> PlainResponse:
     """The response to scores some of which are of products."""
-    found: list[CalibratedProduct | _Factor] = []
+    found: list[CalibratedProduct | CalibratedFactor] = []
     parts: list[CalibratedScores] = []
     for one in given:
         scores = one.factors or {one.target: one.scores}
         some = [_factor(one, target, column, snapshot) for target, column in scores.items()]
         parts += chain.from_iterable(factor.parts for factor in some)
         found.append(CalibratedProduct(some, one.values) if one.factors else some[0])
-    levels = merged(given, found, _LEVELS) if explain else None
-    arms = merged(given, found, _ARMS) if given[0].units else None
-    more = _effects(given, found, parts) if explain else {}
+
+    def column(name: str) -> Any:
+        return merged(given, found, methodcaller("column", name))
+
+    levels = column("levels") if explain else None
+    arms = column("arms") if given[0].units else None
+    more = {"effects": column("effects")} if explain and has_effects(parts) else {}
     if any(one.values for one in given):
         more["expected_values"] = merged(given, found, expected_values)
-    return _json(merged(given, found, _PROBABILITIES), levels, arms, snapshot, parts, **more)
+    return _json(column("probabilities"), levels, arms, snapshot, parts, **more)
 
 
-def _factor(of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot) -> _Factor:
+def _factor(
+    of: TargetScores, target: str, scores: Sequence[float], snapshot: Snapshot
+) -> CalibratedFactor:
     given = TargetScores(target, of.campaigns, scores, units=of.units, fields=of.fields)
     if of.units:
-        return _Factor(target, *_by_arm([given], snapshot))
-    return _Factor(target, [given], [_calibrated(snapshot, given)])
+        return CalibratedFactor(target, *_by_arm([given], snapshot))
+    return CalibratedFactor(target, [given], [_calibrated(snapshot, given)])
 
 
-def _effects(
-    given: Sequence[Any], found: Sequence[Any], parts: Sequence[CalibratedScores]
-) -> dict[str, Any]:
+def _effects(given: Sequence[Any], parts: Sequence[CalibratedScores]) -> dict[str, Any]:
     """What an explanation adds where any maps have effects of fields."""
-    return {"effects": merged(given, found, effects_of)} if has_effects(parts) else {}
+    return {"effects": merged(given, parts, _EFFECTS)} if has_effects(parts) else {}

@@ -170,9 +170,3 @@ def _by_row(atlas: Atlas, rows: list[int] | NDArray[np.int64]) -> list[str]:
 def has_effects(parts: Sequence[CalibratedScores]) -> bool:
     """Whether any of the maps have effects of fields, which an explanation then has too."""
     return any(part.atlas.effects is not None for part in parts)
-
-
-def effects_of(part: Any) -> list[dict[str, Any]]:
-    """By term, in log-odds, what the fields of each score do to it."""
-    found: list[dict[str, Any]] = part.effects
-    return found

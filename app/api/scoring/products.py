@@ -4,44 +4,21 @@ checked here, and the product of what they were calibrated to.
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Annotated, Any, Final, NamedTuple, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from msgspec import UNSET, Meta, UnsetType
-from numpy.typing import NDArray
+from msgspec import UNSET
 
+from app.api.scoring.arms import CalibratedScores, TargetScores, merged
+from app.api.scoring.requests import Row
 from app.settings import Settings
-from app.storage.blocks import LARGEST_WEIGHT
 from app.strict_json import ValidationError
 
-Value = Annotated[
-    float, Meta(ge=0, le=LARGEST_WEIGHT, description="Of a product: what a success is worth.")
-]
 Values = Sequence[float | None] | None
 """What a success of each of n events is worth, as far as that was said."""
 
-T = TypeVar("T")
-
-_VALUE_RULE: Final = f"must be a number from 0 to {LARGEST_WEIGHT:.0f}"
 FOR_PRODUCTS: Final = "is for products only"
-PRODUCT_RULES: Final = {
-    "scores{}": "must be a number in [0, 1], in columns an array of such",
-    "scores{}[]": "must be a number in [0, 1]",
-    "values": "must be an array of numbers",
-    "values[]": _VALUE_RULE,
-    "value": _VALUE_RULE,
-}
-
-
-class Scored(Protocol):
-    """What a row of a request says of scores."""
-
-    @property
-    def score(self) -> float | UnsetType: ...
-    @property
-    def scores(self) -> dict[str, float] | UnsetType: ...
-    @property
-    def value(self) -> float | UnsetType: ...
 
 
 def columns_by_factor(
@@ -61,7 +38,7 @@ def columns_by_factor(
 
 
 def rows_by_factor(
-    rows: Sequence[Scored], product: str, places: Sequence[int], settings: Settings
+    rows: Sequence[Row], product: str, places: Sequence[int], settings: Settings
 ) -> tuple[Mapping[str, Sequence[float]], Values]:
     """The same of the rows at these places, which are of the product; and their values, None where
     none of them has any."""
@@ -101,7 +78,7 @@ def one_score_for(product: str, settings: Settings) -> str:
     return f"is a product, which takes JSON with scores of each factor: {factors}"
 
 
-def plain_row_error(row: Scored, place: int) -> ValidationError:
+def plain_row_error(row: Row, place: int) -> ValidationError:
     """What is wrong with the row of a target that is no product."""
     if row.score is UNSET:
         return ValidationError(f"rows[{place}].score", "is required")
@@ -109,19 +86,16 @@ def plain_row_error(row: Scored, place: int) -> ValidationError:
     return ValidationError(f"rows[{place}].{field}", FOR_PRODUCTS)
 
 
-class CalibratedFactor(Protocol):
-    """Calibrated probabilities of a target, and the level of map and the arm behind each."""
+class CalibratedFactor(NamedTuple):
+    """What the scores of one target were calibrated to, cut by arm where there are units."""
 
-    @property
-    def target(self) -> str: ...
-    @property
-    def probabilities(self) -> Sequence[float] | NDArray[np.float64]: ...
-    @property
-    def levels(self) -> list[str]: ...
-    @property
-    def arms(self) -> list[str]: ...
-    @property
-    def effects(self) -> list[dict[str, float]]: ...
+    target: str
+    cut: Sequence[TargetScores]
+    parts: Sequence[CalibratedScores]
+
+    def column(self, name: str) -> Any:
+        """The `probabilities`, `levels`, `arms` or `effects` of its scores, in their order."""
+        return merged(self.cut, self.parts, attrgetter(name))
 
 
 class CalibratedProduct(NamedTuple):
@@ -130,37 +104,19 @@ class CalibratedProduct(NamedTuple):
     factors: Sequence[CalibratedFactor]
     values: Values
 
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        """The products, (n,)."""
-        found: NDArray[np.float64] = reduce(
-            np.multiply, (np.asarray(one.probabilities) for one in self.factors)
-        )
-        return found
-
-    @property
-    def levels(self) -> list[dict[str, str]]:
-        """The level of map behind each factor of each."""
-        return self._by_factor([one.levels for one in self.factors])
-
-    @property
-    def arms(self) -> list[dict[str, str]]:
-        """The arm of each factor of each: every target has experiments of its own."""
-        return self._by_factor([one.arms for one in self.factors])
-
-    @property
-    def effects(self) -> list[dict[str, dict[str, float]]]:
-        """What the fields of each did to each of its factors."""
-        return self._by_factor([one.effects for one in self.factors])
-
-    def _by_factor(self, columns: Sequence[list[T]]) -> list[dict[str, T]]:
+    def column(self, name: str) -> Any:
+        """The products of the `probabilities`, (n,); of anything else that of each factor: every
+        target has maps and experiments of its own."""
+        columns = [one.column(name) for one in self.factors]
+        if name == "probabilities":
+            return reduce(np.multiply, map(np.asarray, columns))
         names = [one.target for one in self.factors]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def expected_values(found: CalibratedFactor | CalibratedProduct) -> list[float | None]:
     """Probability times value of each; None where no value was given."""
-    probabilities = np.asarray(found.probabilities).tolist()
+    probabilities = np.asarray(found.column("probabilities")).tolist()
     values = found.values if isinstance(found, CalibratedProduct) else None
     pairs = zip(probabilities, values or [None] * len(probabilities), strict=True)
     return [None if value is None else probability * value for probability, value in pairs]

@@ -7,12 +7,15 @@ from starlette.types import Scope
 
 from app.api.hot_path import JSON, asks_to_explain, check_head, media_type
 from app.api.resources import Resources
-from app.api.scoring.products import PRODUCT_RULES, Value
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.schema import Score
+from app.storage.blocks import LARGEST_WEIGHT
 
 Level = Annotated[float, Meta(gt=0.0, lt=1.0)]
 """A probability of the true probability."""
+Value = Annotated[
+    float, Meta(ge=0, le=LARGEST_WEIGHT, description="Of a product: what a success is worth.")
+]
 
 
 class Row(Struct, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -62,6 +65,7 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
         return any(one.model_version is not UNSET for one in (self, *rows))
 
 
+_VALUE_RULE: Final = f"must be a number from 0 to {LARGEST_WEIGHT:.0f}"
 RULES: Final = {
     "target": "must be a string",
     "campaigns": "must be an array of strings",
@@ -69,7 +73,11 @@ RULES: Final = {
     "campaign": "must be a string",
     "scores": "must be an array of numbers in [0, 1]",
     "scores[]": "must be a number in [0, 1]",
-    **PRODUCT_RULES,
+    "scores{}": "must be a number in [0, 1], in columns an array of such",
+    "scores{}[]": "must be a number in [0, 1]",
+    "values": "must be an array of numbers",
+    "values[]": _VALUE_RULE,
+    "value": _VALUE_RULE,
     "score": "must be a number in [0, 1]",
     "units": "must be an array of strings",
     "units[]": "must be a string",

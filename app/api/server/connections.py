@@ -19,31 +19,7 @@ from typing import Any, Final, Protocol, Self
 from starlette.types import Scope
 
 from app.api.authorization import CALLER
-from app.api.metrics.counters import Metrics, Reason
 from app.settings import variable_of
-
-
-class ConnectionCounts:
-    """Of the process that `metrics` counts for; to be called on the event loop's thread only."""
-
-    def __init__(self, metrics: Metrics) -> None:
-        self._row = metrics.row
-        self._open, self._closed = metrics.layout.connections, metrics.layout.closed
-        # Connections do not outlive their process, but its row does.
-        self._row[self._open] = 0.0
-
-    def opened(self) -> None:
-        """A connection was taken."""
-        self._row[self._open] += 1.0
-
-    def lost(self) -> None:
-        """A connection that was taken is gone, by whoever's will."""
-        self._row[self._open] -= 1.0
-
-    def ended(self, reason: Reason) -> None:
-        """A connection was ended, or not taken, for the reason."""
-        self._row[self._closed[reason]] += 1.0
-
 
 # Redis, the log, the listening socket, the loop's own, and files that are open for a moment.
 OTHER_FILES: Final = 128

@@ -33,7 +33,7 @@ from functools import partial
 from http import HTTPStatus
 from struct import unpack
 from termios import TIOCOUTQ
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final, cast
 
 from httptools import HttpParserError, HttpParserUpgrade
 from uvicorn.protocols.http.httptools_impl import (
@@ -42,35 +42,14 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from app.api.hot_path import PendingAnswer, PlainResponse
+from app.api.hot_path import HotPath, PendingAnswer, PlainResponse
 from app.api.metrics.counters import Metrics, Reason
 from app.api.problems import Problem
-from app.api.server.connections import (
-    ConnectionCounts,
-    Phase,
-    RepeatedHead,
-    SlowClientReaper,
-    connections_that_fit,
-)
+from app.api.server.connections import Phase, RepeatedHead, SlowClientReaper, connections_that_fit
 from app.settings import Settings
 
 _NO_PATHS: Final[Mapping[str, int]] = {}
 _CLOSE: Final = (b"connection", b"close")
-
-
-class Prompt(Protocol):
-    """What such an application has besides its ASGI call."""
-
-    prompt_paths: Mapping[str, int]
-    """With bodies of fewer than so many bytes."""
-    prompt_bytes: int
-    """Requests of at most so many bytes, head and body, never have to wait."""
-
-    def may_refuse(self, path: str) -> bool:
-        """Whether to ask for the prompt answer of another path, too, which may be a refusal."""
-
-    def prompt_answer(self, scope: Any, body: bytes) -> PlainResponse | PendingAnswer | None:
-        """The answer to a whole request, now or later; None to be called as ASGI has it."""
 
 
 _TIMEOUT: Final = Problem(
@@ -196,7 +175,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection; `protocol_of` makes the class of a server."""
 
     reaper: ClassVar[SlowClientReaper]
-    counts: ClassVar[ConnectionCounts]
+    metrics: ClassVar[Metrics]
     most_connections: ClassVar[int]
 
     # The reaper's notes: not yet seen waiting for anything.
@@ -219,7 +198,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self._prompt_paths: Mapping[str, int] = getattr(self.app, "prompt_paths", _NO_PATHS)
-        self._prompt = cast(Prompt, self.app)
+        self._prompt = cast(HotPath, self.app)
         self._may_refuse = getattr(self.app, "may_refuse", lambda path: False)
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -230,7 +209,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         super().connection_made(transport)
         self._counted = True
-        self.counts.opened()
+        self.metrics.count_connections(1)
         self.reaper.start(self.loop, cast("Collection[BoundedProtocol]", self.connections))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -239,7 +218,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._held is not None:
             self._run_held()
         if self._counted:
-            self.counts.lost()
+            self.metrics.count_connections(-1)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; no byte is kept that is part of neither a bounded head nor a body."""
@@ -317,9 +296,9 @@ class BoundedProtocol(HttpToolsProtocol):
             if self.flow.read_paused:
                 self._run_held()
             return
-        body = bytes(cycle.body)
+        scope, body = cast(Any, cycle.scope), bytes(cycle.body)
         # A task can wait until the caller has read the answers before.
-        answer = None if self.flow.write_paused else self._prompt.prompt_answer(cycle.scope, body)
+        answer = None if self.flow.write_paused else self._prompt.prompt_answer(scope, body)
         if answer is None:
             self._run_held()
             return
@@ -452,7 +431,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Say why if it is this message's turn to be answered, then close."""
         if not self._ended:
             self._ended = True
-            self.counts.ended(reason)
+            self.metrics.count_closed(reason)
         if reason is Reason.SLOW_READER:
             self.transport.abort()
         elif self._owes_answer:
@@ -474,9 +453,10 @@ def protocol_of(settings: Settings, metrics: Metrics) -> type[BoundedProtocol]:
 
     Raises the process's limit of open files as far as it goes.
     """
+    metrics.begin_connections()
     bounds = {
         "reaper": SlowClientReaper(settings.receive_seconds, settings.keep_alive_seconds),
-        "counts": ConnectionCounts(metrics),
+        "metrics": metrics,
         "most_connections": connections_that_fit(settings.max_connections),
     }
     return type("Connection", (BoundedProtocol,), bounds)

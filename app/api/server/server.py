@@ -128,28 +128,21 @@ class DrainingServer(uvicorn.Server):
 _SHUTDOWN_SECONDS: Final = 10
 
 
-def run_server(settings: Settings, redis_url: str, admin: socket.socket | None = None) -> None:
-    """Serve until SIGINT or SIGTERM, the admin routes from a listener of their own if there is one;
-    raises PublicAddressRefused before anything is opened."""
-    server = server_of(settings, redis_url, admin=admin)
-    give_large_blocks_back()
-    server.run()
-
-
-def run_worker(
+def run_server(
     settings: Settings,
     redis_url: str,
-    slot: WorkerSlot,
-    listener: socket.socket,
-    admin: socket.socket | None,
+    admin: socket.socket | None = None,
+    slot: WorkerSlot | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
-    """The same as one of several processes that accept from the same listening sockets.
+    """Serve until SIGINT or SIGTERM, the admin routes from a listener of their own if there is one;
+    with a slot as one of several processes that accept from the same listening sockets.
 
-    Raises LayoutsDiffer, too, before anything is opened.
+    Raises PublicAddressRefused, and LayoutsDiffer with a slot, before anything is opened.
     """
     server = server_of(settings, redis_url, slot, admin)
     give_large_blocks_back()
-    server.run([listener])
+    server.run(None if listener is None else [listener])
 
 
 def give_large_blocks_back() -> None:

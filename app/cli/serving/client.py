@@ -17,8 +17,6 @@ _PATIENCE_SECONDS = 30.0
 """For so long what an overloaded service refuses is sent again."""
 _POLL_SECONDS = 0.01
 _LONGEST_POLL = 0.05
-_OVERRIDES = "/v1/admin/overrides"
-_KEYS, _AUDIT = "/v1/admin/keys", "/v1/admin/audit"
 _KEY_VARIABLE = "SIROCCO_API_KEY"
 _JSON = {"content-type": "application/json"}
 _LINES = {"content-type": "application/x-ndjson"}
@@ -69,63 +67,29 @@ class ServiceClient:
                 FAILED,
             )
 
-    def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a refit and get its job."""
-        return self._call("POST", "/v1/admin/retrain", request)
-
     def load_bins(self, source: str, partition: str, rows: bytes) -> dict[str, Any]:
         """Add rows of bins, one of JSON a line; how many hours were new, and how many not. They
         count once, so they are sent again where the store did not answer."""
         path = f"/v1/admin/bins?{urlencode({'source': source, 'partition': partition})}"
         return self._answered("POST", path, rows, _LINES, harmless=True)
 
+    def read(self, *names: str, **query: Any) -> dict[str, Any]:
+        """What the service tells at the path of these names, below `/v1`."""
+        path = _path(*names)
+        return self._call("GET", f"{path}?{urlencode(query)}" if query else path)
+
+    def change(self, *names: str, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Ask for the change at the path of these names, below `/v1/admin`."""
+        return self._call("POST", _path("admin", *names), request)
+
+    def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask for a refit and get its job."""
+        return self.change("retrain", request=request)
+
     def held(self) -> dict[str, Any] | None:
         """The version that waits for approval, and why; None where none does."""
-        found: dict[str, Any] | None = self.versions().get("held")
+        found: dict[str, Any] | None = self.read("admin", "versions").get("held")
         return found
-
-    def decide(self, version: str, decision: str) -> dict[str, Any]:
-        """Approve or reject ("approve", "reject") the version that is held, and get the job."""
-        return self._call("POST", f"/v1/admin/versions/{quote(version, safe='')}/{decision}")
-
-    def versions(self) -> dict[str, Any]:
-        """The versions kept, newest first, the one that serves, and what is held or frozen."""
-        return self._call("GET", "/v1/admin/versions")
-
-    def diff(self, version: str, **wanted: Any) -> dict[str, Any]:
-        """What would move if this version served in place of another."""
-        path = f"/v1/admin/versions/{quote(version, safe='')}/diff"
-        return self._call("GET", f"{path}?{urlencode(wanted)}")
-
-    def analysis(self, target: str, days: int) -> dict[str, Any]:
-        """The A/B analysis of the target's experiment, of at most so many days."""
-        path = f"/v1/experiments/{quote(target, safe='')}/analysis"
-        return self._call("GET", f"{path}?{urlencode({'days': days})}")
-
-    def change_versions(self, change: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Roll back, freeze or let go ("rollback", "freeze", "unfreeze")."""
-        return self._call("POST", f"/v1/admin/{change}", request)
-
-    def experiments(self) -> dict[str, Any]:
-        """The experiments of the version that serves, by target."""
-        return self._call("GET", "/v1/experiments")
-
-    def change_experiment(self, change: str, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Start, stop or promote one ("start", "stop", "promote")."""
-        path = "" if change == "start" else f"/{change}"
-        return self._call("POST", f"/v1/admin/experiments{path}", request)
-
-    def cancel(self, job_id: str) -> dict[str, Any]:
-        """Cancel a job; the job as it is then."""
-        return self._call("POST", f"/v1/admin/jobs/{quote(job_id, safe='')}/cancel")
-
-    def train(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a training of post-click models and get its job."""
-        return self._call("POST", "/v1/admin/pccem/train", request)
-
-    def overrides(self, **wanted: Any) -> dict[str, Any]:
-        """A page of the campaigns that have a calibrator of their own."""
-        return self._call("GET", f"{_OVERRIDES}?{urlencode(wanted)}")
 
     def set_override(
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
@@ -137,29 +101,6 @@ class ServiceClient:
     def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
         """Leave a campaign to its target's calibrator; tells from when."""
         return self._call("DELETE", _override(target, campaign, retrain))
-
-    def keys(self) -> dict[str, Any]:
-        """All API keys, without their secrets."""
-        return self._call("GET", _KEYS)
-
-    def make_key(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Make an API key; the answer has its token, which is never shown again."""
-        return self._call("POST", _KEYS, request)
-
-    def change_key(
-        self, key_id: str, change: str, request: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Rotate, expire or revoke ("rotate", "expire", "revoke") a key."""
-        return self._call("POST", f"{_KEYS}/{quote(key_id, safe='')}/{change}", request)
-
-    def audit(self, limit: int) -> list[dict[str, Any]]:
-        """The newest changes by admins, newest first."""
-        found: list[dict[str, Any]] = self._call("GET", f"{_AUDIT}?limit={limit}")["entries"]
-        return found
-
-    def verify_audit(self) -> dict[str, Any]:
-        """How many entries the audit log has, and the first that is wrong."""
-        return self._call("GET", f"{_AUDIT}/verify")
 
     def finished(
         self,
@@ -274,7 +215,11 @@ def _override(target: str, campaign: str, retrain: bool) -> str:
     query = "?retrain=true" if retrain else ""
     # A campaign called .. would be the folder above.
     name = quote(campaign, safe="").replace(".", "%2E")
-    return f"{_OVERRIDES}/{quote(target, safe='')}/{name}{query}"
+    return f"{_path('admin', 'overrides', target)}/{name}{query}"
+
+
+def _path(*names: str) -> str:
+    return "/".join(("/v1", *(quote(name, safe="") for name in names)))
 
 
 def _name(job: Mapping[str, Any]) -> str:

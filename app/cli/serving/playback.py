@@ -170,7 +170,7 @@ def refit(service: ServiceClient, request: Mapping[str, Any]) -> None:
     """Have a refit done, and wait until its maps serve; nobody is there whose approval to await."""
     result = service.finished(service.retrain(request), _REFIT_SECONDS)["result"]
     if result.get("held"):
-        job = service.decide(result["held"]["version"], "approve")
+        job = service.change("versions", result["held"]["version"], "approve")
         result = service.finished(job, _REFIT_SECONDS)["result"]
     service.await_version(result["version"], _SERVING_SECONDS)
 

@@ -209,7 +209,9 @@ class DelayedPlayback:
     def _learn(self, number: int) -> None:
         request = {"target": self.target, "as_of": number * SECONDS_PER_HOUR}
         if number % _HOURS_PER_DAY == 0:
-            self.service.finished(self.service.train(request), _TRAINING_SECONDS)
+            self.service.finished(
+                self.service.change("pccem", "train", request=request), _TRAINING_SECONDS
+            )
         refit(self.service, request)
 
     def _calibrate(self, stream: ClickStream, chosen: slice) -> Floats:

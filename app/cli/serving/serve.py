@@ -86,7 +86,7 @@ def _serve_alone(settings: Settings) -> None:
 def _serve_as_worker(
     settings: Settings, listening: int, file: int, rows: int, row: int, admin: int | None = None
 ) -> None:
-    from app.api.server.server import run_worker
+    from app.api.server.server import run_server
 
     place = WorkerSlot.shared(file, rows, row)
     try:
@@ -94,7 +94,7 @@ def _serve_as_worker(
             socket(fileno=listening) as listener,
             nullcontext() if admin is None else socket(fileno=admin) as for_admins,
         ):
-            run_worker(settings, settings.redis_url or "", place, listener, for_admins)
+            run_server(settings, settings.redis_url or "", for_admins, place, listener)
     except LayoutsDiffer as error:
         raise CommandError(str(error), FAILED) from None
 
@@ -250,7 +250,7 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
         environment = environment_of({**options, "redis_url": store_url})
         workers = ApiWorkers(supervision, settings.workers, listening, environment, admin)
         try:
-            _tend(workers, reload)
+            reload.watch(workers.look, workers.replace_all)
         except KeyboardInterrupt:
             workers.drain(settings.drain_seconds)
         finally:
@@ -260,13 +260,6 @@ def serve_workers(settings: Settings, options: Mapping[str, Any]) -> None:
 def seconds_to_end(settings: Settings) -> float:
     """How long `sirocco serve` may take from SIGTERM to its end."""
     return settings.drain_seconds + _PARENT_SECONDS
-
-
-def _tend(workers: ApiWorkers, reload: Reload) -> None:
-    while True:
-        workers.look()
-        if reload.taken():
-            workers.replace_all()
 
 
 @contextmanager

@@ -103,16 +103,9 @@ def run_until_ctrl_c(given: Mapping[str, Any], *, as_json: bool) -> None:
     try:
         with reloaded_by_sighup(reload.request), whole_service(given) as service:
             _announce(service.url, as_json=as_json)
-            _watch(service, reload)
+            reload.watch(service.supervision.look, service.reload)
     except KeyboardInterrupt:
         note("sirocco is down")
-
-
-def _watch(service: WholeService, reload: Reload) -> None:
-    while True:
-        service.supervision.look()
-        if reload.taken():
-            service.reload()
 
 
 def _announce(url: str, *, as_json: bool) -> None:

@@ -88,11 +88,7 @@ def bars_chart(
     points = {name: found[:MOST_NAMES] for name, found in values.items()}
     bars = _are_bars(points)
     scale = _scale(points, unit, bars=bars)
-    rows = [
-        (name, *(with_unit(number(float(found[row])), unit) for found in values.values()))
-        for row, name in enumerate(names)
-    ]
-    table = Table((heading, *values), rows)
+    table = Table.of(heading, names, values, lambda value: with_unit(number(value), unit))
     row_texts = texts_of(table)[:MOST_NAMES]
     svg, pointed_at = _drawn(points, names[:MOST_NAMES], title, unit, scale, row_texts, bars=bars)
     how = caption + left_out_note(len(names)) + _about_axis(points, scale)
@@ -214,11 +210,8 @@ def differences_chart(
     """
     columns = [np.asarray(found, float) for found in (middle, lower, upper)]
     ends = np.array(columns).reshape(3, len(names))
-    rows = [
-        (name, *(with_unit(number(value), unit) for value in ends[:, row].tolist()))
-        for row, name in enumerate(names)
-    ]
-    table = Table((heading, "difference", "from", "to"), rows)
+    named = dict(zip(("difference", "from", "to"), ends, strict=True))
+    table = Table.of(heading, names, named, lambda value: with_unit(number(value), unit))
     row_texts = texts_of(table)[:MOST_NAMES]
     svg, pointed_at = _drawn_differences(
         names[:MOST_NAMES], ends[:, :MOST_NAMES], title, unit, row_texts

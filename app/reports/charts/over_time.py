@@ -1,6 +1,7 @@
 """Lines over a number or over hours, and predicted over actual by hour and by name: 1 is right."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -69,11 +70,7 @@ def lines_chart(
     numbers = style_numbers(lines)
     across, up = _scale([places]), _scale(list(lines.values()))
 
-    rows = [
-        (number(place, 12), *(number(float(values[row])) for values in lines.values()))
-        for row, place in enumerate(places.tolist())
-    ]
-    table = Table((x_label, *lines), rows)
+    table = Table.of(x_label, [number(place, 12) for place in places.tolist()], lines, number)
 
     def paint(figure: "Figure") -> Sequence[Value]:
         axes = new_axes(figure, left_margin(up.labels), 28, right_margin(across.labels), 44)
@@ -154,20 +151,14 @@ def _table(
     lower: Mapping[str, ArrayLike],
     upper: Mapping[str, ArrayLike],
 ) -> Table:
-    columns: dict[str, Floats] = {}
+    order, columns = np.argsort(hours, kind="stable"), dict[str, Floats]()
     for name, values in series.items():
         sides = {name: values}
         if name in lower and name in upper:
             sides |= {f"{name} from": lower[name], f"{name} to": upper[name]}
-        columns |= {column: np.asarray(found, float) for column, found in sides.items()}
-    rows = [
-        (
-            hour_text(int(hours[row])),
-            *(shown(float(values[row]), ".3f") for values in columns.values()),
-        )
-        for row in np.argsort(hours, kind="stable")
-    ]
-    return Table(("hour, UTC", *columns), rows)
+        columns |= {column: np.asarray(found, float)[order] for column, found in sides.items()}
+    names = [*map(hour_text, hours[order].tolist())]
+    return Table.of("hour, UTC", names, columns, partial(shown, form=".3f"))
 
 
 _LABEL: Final = "predicted / actual"
@@ -190,11 +181,7 @@ def ratios_by_name_chart(
     scale = ratio_scale(points.values())
     numbers = style_numbers(points)
 
-    rows = [
-        (name, *(shown(float(found[row]), ".3f") for found in values.values()))
-        for row, name in enumerate(names)
-    ]
-    table = Table((heading, *values), rows)
+    table = Table.of(heading, names, values, partial(shown, form=".3f"))
 
     def paint(figure: "Figure") -> Sequence[Value]:
         axes = named_axes(figure, first, scale, label=_LABEL)

@@ -64,14 +64,11 @@ class _Buffer(EventMethods):
         self._address = address
         self._buffering = buffering or Buffering()
         self._closed = False
-        self._begin()
+        self.begin_anew()
         begins_anew_after_fork(self)
 
     def begin_anew(self) -> None:
-        """In a forked child: nothing waits, and nothing is shared with the parent."""
-        self._begin()
-
-    def _begin(self) -> None:
+        """In a forked child, too: nothing waits, and nothing is shared with the parent."""
         self._queue = EventQueue(self._buffering)
         self._flush_goal = self._flushes = self._changes = 0
         self._in_flight: Batch | None = None
@@ -149,8 +146,9 @@ class EventBuffer(_Buffer):
     buffer starts empty: what waits is the parent's to send.
     """
 
-    def _begin(self) -> None:
-        super()._begin()
+    def begin_anew(self) -> None:
+        """See `_Buffer`."""
+        super().begin_anew()
         self._connections = Connections(self._address)
         self._changed = threading.Condition()
         self._given_up = False
@@ -300,8 +298,9 @@ class AsyncEventBuffer(_Buffer):
             raise BadInput("when_full", "must be raise or drop for asyncio; await room()", "block")
         super().__init__(address, buffering)
 
-    def _begin(self) -> None:
-        super()._begin()
+    def begin_anew(self) -> None:
+        """See `_Buffer`."""
+        super().begin_anew()
         self._connections = AsyncConnections(self._address)
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
