@@ -58,7 +58,7 @@ class Workers:
         delayed = DelayedTargets(settings, client, versions, AtlasCache(versions))
         # The trial in another process has tests of its own.
         delayed.cache._trial = lambda data: None
-        share, own = ShardShare(client, "folds", name, 60.0), Lease(client, "worker", name, 60.0)
+        share, own = ShardShare(client, "folds", name, 600.0), Lease(client, "worker", name, 600.0)
         bins = BinsStore(client, settings.ttl_seconds)
         parts = (settings, client, bins, Methods(settings), name, lambda: own.token, share)
         found = Together(*parts, lambda: None, delayed, clicks_worth_it=1, stop=self.stop)
@@ -200,15 +200,16 @@ def test_a_worker_without_the_click_log_does_not_come(
 
 
 @pytest.mark.parametrize(
-    ("features", "reason"),
-    [({"device": 3.0}, "features of clicks have changed"), ({}, "a click stands in several hours")],
+    ("name", "at", "features", "reason"),
+    [
+        ("changed", SPAN[1] - 1.0, {"device": 3.0}, "features of clicks have changed"),
+        ("field-199", SPAN[0] + 1.0, {}, "a click stands in several hours"),
+    ],
 )
 def test_what_parts_do_not_tell_is_read_by_one(
-    workers, settings, first, logged, caplog, features, reason
+    workers, settings, first, logged, caplog, name, at, features, reason
 ):
-    name = "field-199" if not features else "changed"
-    again = ClosedClick(name, "big", SPAN[0] + 1.0, {TARGET: 0.2}, features, {}, {})
-    logged.write_clicks([again])
+    logged.write_clicks([ClosedClick(name, "big", at, {TARGET: 0.2}, features, {}, {})])
     expected = refitted(first)
 
     with caplog.at_level(logging.INFO), workers.helping([workers.worker("second", settings)]):
