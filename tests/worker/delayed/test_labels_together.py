@@ -199,22 +199,13 @@ def test_a_worker_without_the_click_log_does_not_come(
     assert f"{TARGET} is labelled without this worker: another click log" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "features", "reason"),
-    [
-        ("changed", SPAN[1] - 1.0, {"device": 3.0}, "features of clicks have changed"),
-        ("field-199", SPAN[0] + 1.0, {}, "a click stands in several hours"),
-    ],
-)
-def test_what_parts_do_not_tell_is_read_by_one(
-    workers, settings, first, logged, caplog, name, at, features, reason
-):
-    logged.write_clicks([ClosedClick(name, "big", at, {TARGET: 0.2}, features, {}, {})])
+def test_a_click_in_hours_of_two_workers_is_read_by_one(workers, settings, first, logged, caplog):
+    logged.write_clicks([ClosedClick("field-199", "big", SPAN[0] + 1.0, {TARGET: 0.2}, {}, {}, {})])
     expected = refitted(first)
 
     with caplog.at_level(logging.INFO), workers.helping([workers.worker("second", settings)]):
         assert refitted(first) == expected
-    assert f"{TARGET} is refitted by one worker: {reason}" in caplog.text
+    assert f"{TARGET} is refitted by one worker: a click stands in several" in caplog.text
 
 
 @pytest.mark.parametrize("count", [2, 3, 7])
