@@ -71,7 +71,7 @@ class Peers(ABC):
         parts = list(self.gather([(as_array(own),)], to_first=True))
         return [name for (part,) in parts for name in listed_in(part)] if parts else own
 
-    def told(self, own: Array, most: int) -> list[Array]:
+    def collected(self, own: Array, most: int) -> list[Array]:
         """What each worker has, (n,) of its own n, for the first: so much of each at a time, and
         more only once the first has read that, so that nobody else has to hold it all."""
         found: list[list[Array]] = [[] for _ in range(self.count)]

@@ -409,5 +409,5 @@ def read_together(
     kinds = {(name, kind) for _, pairs in found for name, kind in pairs}
     if len({source for source, _ in found}) > 1 or len(kinds) > len(dict(kinds)):
         raise NotDivided("features of clicks have changed")
-    parts = peers.told(own.packed(target), _AT_ONCE)
+    parts = peers.collected(own.packed(target), _AT_ONCE)
     return own.joined(target, parts) if peers.is_first else None
