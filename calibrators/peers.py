@@ -71,6 +71,18 @@ class Peers(ABC):
         parts = list(self.gather([(as_array(own),)], to_first=True))
         return [name for (part,) in parts for name in listed_in(part)] if parts else own
 
+    def collected(self, own: Array, most: int) -> list[Array]:
+        """What each worker has, (n,) of its own n, for the first: so much of each at a time, and
+        more only once the first has read that, so that nobody else has to hold it all."""
+        found: list[list[Array]] = [[] for _ in range(self.count)]
+        longest = int(self.joined(np.array([len(own)]))[0].max())
+        for at in range(0, max(longest, 1), most):
+            if at:
+                self.any(False)
+            for place, (part,) in enumerate(self.gather([(own[at : at + most],)], to_first=True)):
+                found[place].append(part)
+        return [np.concatenate(each) for each in found if each]
+
     def any(self, holds: bool) -> bool:
         """Whether it holds at one of them."""
         return bool(self.joined(np.array([holds]))[0].any())

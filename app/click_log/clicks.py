@@ -21,6 +21,7 @@ from app.click_log.rows import (
     ID_TYPE,
     PROBABILITY,
     SCORE,
+    hash_ids,
 )
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import OTHER, FieldColumn
@@ -85,7 +86,7 @@ class LoggedClicks:
     Attributes
     ----------
     clicks : the clicks; campaigns and categories are sorted and in use.
-    click_ids : (n,) Arrow column of their ids.
+    click_ids : (n,) Arrow column of their ids; empty where several workers have read them.
     probabilities : (n,) what the atlas in force gave when each was closed; nan if nothing did.
     final : the conversions that are written into the clicks' own rows.
     total : clicks that the log holds; more than n where a sample was asked for.
@@ -109,6 +110,22 @@ class LoggedClicks:
         found = pc.fill_null(pc.index_in(self.click_ids, value_set=other.click_ids), -1)
         return np.asarray(found.to_numpy(), np.int32)
 
+    def table(self, target: str, **more: Floats) -> Any:
+        """As `of` takes it, without features, with hashes in the place of ids, and more columns."""
+        clicks, fields = self.clicks, self.fields.items()
+        return pa.table(
+            {
+                CLICK_ID: hash_ids(self.click_ids),
+                CAMPAIGN: _coded(clicks.rows, clicks.campaigns),
+                CLICKED_AT: clicks.clicked_at,
+                SCORE + target: clicks.scores,
+                PROBABILITY + target: self.probabilities,
+                BUCKET: self.buckets.astype(np.float64),
+                **{FIELD + name: _coded(one.codes - 1, one.names[1:]) for name, one in fields},
+                **more,
+            }
+        )
+
     @classmethod
     def of(cls, table: Any, target: str, final: LoggedConversions, total: int) -> Self:
         """The arrays of a table with one row per click in reading order."""
@@ -123,6 +140,12 @@ class LoggedClicks:
         probabilities = _numbers(table[PROBABILITY + target])
         more = (_fields(table), _buckets(table))
         return cls(clicks, table[CLICK_ID], probabilities, final, total, *more)
+
+
+def _coded(codes: NDArray[np.integer[Any]], names: Sequence[str]) -> Any:
+    """A column of names; a code below 0 is a missing one."""
+    places = pa.array(codes.astype(np.int32), mask=codes < 0)
+    return pa.DictionaryArray.from_arrays(places, pa.array(names, pa.string()))
 
 
 def _features(table: Any) -> Features:

@@ -104,7 +104,7 @@ class ClickReader:
         """
         sample = Sample(max_clicks, seed)
         clicks = read_clicks(self._hours, target, first, behind, sample)
-        until = min(behind + window, nextafter(as_of, inf))
+        until = min(behind + window, nextafter(as_of, inf)) if len(clicks) else first
         conversions = read_conversions(self._hours, target, first, until, sample)
         return clicks, attributed(clicks, conversions, window=window, as_of=as_of)
 
@@ -176,6 +176,12 @@ class ClickLog(ClickReader):
     def sizes(self) -> dict[str, DatasetSize]:
         """What is stored of `clicks` and of `conversions`."""
         return {dataset: self._size(dataset) for dataset in (CLICKS, CONVERSIONS)}
+
+    def clicks_by_hour(self, first: float, behind: float) -> dict[int, int]:
+        """Rows of each hour (since 1970) of [first, behind) that has any, of all targets."""
+        found = self._store.list(CLICKS).items()
+        within = ((one.hour, p) for one, p in found if first < one.ends and one.begins < behind)
+        return {hour: sum(part.rows for part in parts) for hour, parts in within}
 
     def damaged(self) -> int:
         """How many damaged parts are kept in quarantine."""

@@ -192,12 +192,13 @@ class Call(NamedTuple):
 
     id : of this try of it.
     target, calibrator : what is fitted, and by which method.
-    as_of : in hours since 1970; first, behind : the hours that are looked at.
+    as_of : in hours since 1970, of clicks in seconds; first, behind : the hours that are looked at.
     trial : whether the guard asks for one.
     report : the hours of the window that a report is made of besides: the first, and the first
         behind; none where both are 0.
     likeness : of the settings and the version of sirocco that it needs.
     members : those who have come, in order of their places, once all have.
+    model : where clicks are to be read instead, the version of the model that scores them.
     """
 
     id: str
@@ -210,6 +211,7 @@ class Call(NamedTuple):
     report: tuple[int, int]
     likeness: str
     members: Sequence[Member] = ()
+    model: str = ""
 
 
 _READ: Final = msgspec.json.Decoder(Call)

@@ -5,15 +5,18 @@ write, then remove, so that a worker that dies in between repeats it; the click 
 repeated click or conversion once.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import redis
 
-from app.click_log.folder import OtherClickLog
+from app.click_log.folder import ClickLogError, OtherClickLog
 from app.click_log.log import ClickLog
 from app.click_log.rows import ClosedClick
 from app.settings import SECONDS_PER_DAY, Settings
@@ -34,7 +37,10 @@ from app.worker.relabelling import (
     DAYS_SHOWN,
     DayRecord,
     LabelHistory,
+    ReadSpan,
     RelabelledClicks,
+    ScoredClicks,
+    Span,
     UnitConversions,
     labelled_days,
     merged_days,
@@ -42,6 +48,8 @@ from app.worker.relabelling import (
 from app.worker.training import Trainer
 from app.worker.training import TrainingTask as TrainingOrder
 from calibrators import Atlas
+
+_log = logging.getLogger(__name__)
 
 CLICKS_AT_ONCE = 20_000
 """Bounds the worker's memory, and the rows of a part."""
@@ -199,26 +207,28 @@ class DelayedTargets:
         self.models = Models(client)
         self.cache = ModelCache(self.models, lambda: signing_key(settings))
         self._trainer = Trainer(settings, self.models, self.cache, lambda: signing_key(settings))
+        self.together: Callable[[str, float, str, Span], ScoredClicks | None] | None = None
         self._opened: ClickLog | None = None
         self._damaged_parts = 0
 
     @property
-    def _own_log(self) -> ClickLog:
+    def own_log(self) -> ClickLog:
+        """That of the settings, whatever clicks are closed into."""
         if self._opened is None:
             self._opened = ClickLog.open(self._settings.click_log)
         return self._opened
 
     @property
     def _log(self) -> ClickLog:
-        check_click_log(self._settings, self._clicks, self._own_log)
-        return self._own_log
+        check_click_log(self._settings, self._clicks, self.own_log)
+        return self.own_log
 
     def close(self, now: float, share: ShardShare | None = None, *, leads: bool = True) -> None:
         """Move what is due by the wall's clock, of its share or all, into the click log, which who
         leads chooses; the events' clock says what is due with jobs only."""
         if not self._settings.delayed_targets or self._settings.clock != "wall":
             return
-        if leads or self._clicks.closed_into() == self._own_log.identity is not None:
+        if leads or self._clicks.closed_into() == self.own_log.identity is not None:
             # Who has another log, or none, takes no share: the others close all. Who waits for the
             # lease must not be kept from it by all that an outage has left.
             log, before = self._log, now - self._settings.refit_delay_seconds
@@ -241,8 +251,9 @@ class DelayedTargets:
         target, before = order.target, order.before
         window = self._settings.attribution_seconds(target)
         newest = self.cache.newest(target, window, as_of)
+        read = self.together and partial(self.together, target, as_of)
         labels = LabelHistory(
-            self._log, newest, target, as_of, self._settings, in_force=order.in_force
+            self._log, newest, target, as_of, self._settings, order.in_force, read
         )
         found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()
@@ -273,6 +284,18 @@ class DelayedTargets:
         }
         report |= {"products": products} if products else {}
         return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
+
+    def reader(self, target: str, as_of: float, model: str) -> ReadSpan | None:
+        """Reads clicks with others; None, and says so, where this worker has not the click log that
+        clicks are closed into, or cannot load the model of that version."""
+        newest = self.cache.newest(target, self._settings.attribution_seconds(target), as_of)
+        with suppress(ValueError, ClickLogError):
+            shared = self._clicks.closed_into() == self.own_log.identity is not None
+            if shared and newest is not None and newest.version == model:
+                about = self.own_log, newest, target, as_of, self._settings
+                return partial(ScoredClicks.read, *about)
+        _log.warning("%s is labelled without this worker: another click log, or no model", target)
+        return None
 
     def train(
         self,

@@ -111,6 +111,7 @@ class Worker:
         overrides = Overrides(client)
         refitter = self._refitter = Refitter(settings, self._bins, versions, overrides)
         refitter.frozen = FrozenTargets(client)
+        self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         self._together = Together(
             settings,
             client,
@@ -120,8 +121,8 @@ class Worker:
             lambda: self._lease.token,
             self._share,
             self._fold_own_share,
+            self._delayed,
         )
-        self._delayed = DelayedTargets(settings, client, versions, refitter.cache)
         refitter.delayed = self._delayed
         self._tracer = tracer
         self._progress = Progress(

@@ -5,16 +5,18 @@ labels came from, and by click day what was expected and, once mature, observed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, floor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.click_log.clicks import LoggedClicks
+from app.click_log.clicks import LoggedClicks, LoggedConversions
 from app.click_log.log import ClickLog, ClickReader
+from app.click_log.rows import CLICK_ID, stacked
 from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
 from app.storage.statistics.breakdowns import DeclaredFields, UnitDays
@@ -25,6 +27,7 @@ from calibrators.arms import BUCKETS
 from calibrators.bins.codecs import to_fixed
 from calibrators.bins.table import History, HourTables
 from calibrators.fields.sums import FieldColumn, FieldTables
+from calibrators.peers import NotDivided
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.click_history import ClickWindows, LabelSource, label_rule
 from pccem import (
@@ -86,11 +89,62 @@ def _missing(kind: str, n: int) -> Column:
     return Categorical(np.full(n, -1, np.int32), ())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredClicks:
+    """Clicks of a span, what is known of them, and their probabilities of a conversion."""
+
+    clicks: LoggedClicks
+    attribution: Attribution
+    source: LabelInputs
+
+    @classmethod
+    def read(
+        cls,
+        log: ClickReader,
+        cached: CachedModel,
+        target: str,
+        as_of: float,
+        settings: Settings,
+        span: "Span",
+    ) -> Self:
+        """Out of the click log, as of a moment."""
+        window = settings.attribution_seconds(target)
+        clicks, known = log.known(target, *span, window=window, as_of=as_of)
+        return cls(clicks, known, label_inputs(cached, clicks.clicks, settings))
+
+    def packed(self, target: str) -> NDArray[np.uint8]:
+        """What labels need of them, as bytes."""
+        known, p = self.attribution, self.source.probabilities
+        table = self.clicks.table(target, delay=known.delay, age=known.age, p=p)
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, table.schema) as writer:
+            writer.write_table(table)
+        return np.frombuffer(stream.getvalue(), np.uint8)
+
+    def joined(self, target: str, parts: Iterable[NDArray[np.uint8]]) -> "ScoredClicks":
+        """The clicks of the whole span, `packed` in parts. What became of conversions that count
+        for none of them is not known. Raises `NotDivided` where a click may stand in two parts."""
+        table = stacked([pa.ipc.open_stream(pa.py_buffer(part)).read_all() for part in parts])
+        hashes = np.sort(table[CLICK_ID].to_numpy())
+        if (hashes[1:] == hashes[:-1]).any():
+            raise NotDivided("a click stands in several hours")
+        delay, age, p = (table[name].to_numpy() for name in ("delay", "age", "p"))
+        none = LoggedConversions.of([])
+        clicks = replace(LoggedClicks.of(table, target, none, len(table)), click_ids=none.click_ids)
+        window = self.attribution.window
+        known = Attribution(~np.isnan(delay), delay, age, age >= window, window, 0, 0, 0, 0)
+        return ScoredClicks(clicks, known, replace(self.source, probabilities=p))
+
+
 DAYS_SHOWN = 7
 """Days whose expected and observed conversions are shown."""
 
 Span = tuple[float, float]
 """Clicks of [first, behind), epoch seconds."""
+ReadSpan = Callable[[Span], ScoredClicks]
+"""Reads a span as of a moment."""
+ReadTogether = Callable[[str, Span], ScoredClicks | None]
+"""Reads a span with others, by the model of a version; None where no others come."""
 DayRecord = Mapping[str, Any]
 
 
@@ -285,9 +339,10 @@ def relabelled(
     as_of: float,
     settings: Settings,
     span: Span | None = None,
+    read: "ReadTogether | None" = None,
 ) -> RelabelledClicks | None:
     """A span's clicks of a delayed target as of a moment, those of the newest window unless said;
-    None while labels have no source.
+    None while labels have no source. They are `read` by several workers where these come.
 
     None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put the
     identity in the place of the maps in force.
@@ -295,15 +350,15 @@ def relabelled(
     if cached is None or (cached.model is None and cached.delays is None):
         return None
     chosen = span or spans(settings, as_of, settings.window_hours)[0]
-    window = settings.attribution_seconds(target)
-    logged, known = log.known(target, *chosen, window=window, as_of=as_of)
-    clicks = logged.clicks
-    source = label_inputs(cached, clicks, settings)
+    found = read and read(cached.version, chosen)
+    if found is None:
+        found = ScoredClicks.read(log, cached, target, as_of, settings, chosen)
+    clicks, known, source = found.clicks.clicks, found.attribution, found.source
     if source.source == "none" or not len(clicks):
         return None
     about = clicks.rows, clicks.campaigns, source.rules, clicks.clicked_at
     labels = label(source.probabilities, known, cached.delays, *about)
-    return RelabelledClicks(chosen, logged, known, cached, source, labels)
+    return RelabelledClicks(chosen, found.clicks, known, cached, source, labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -400,6 +455,7 @@ class LabelHistory:
     as_of: float
     settings: Settings
     in_force: Atlas | None = None
+    read: ReadTogether | None = None
 
     def of(self, hours: int) -> tuple[RelabelledClicks, History] | None:
         """The newest window, and so many hours by hour; None where `relabelled` gives None for it.
@@ -410,8 +466,9 @@ class LabelHistory:
         declared = DeclaredFields.of(self.settings)
         tables: dict[int, BinsTable] = {}
         fields: dict[int, FieldTables] = {}
+        own = self.log, self.cached, self.target, self.as_of, self.settings
         for span in (*reversed(older), newest):
-            found = relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)
+            found = relabelled(*own, span, self.read)
             if found is None:
                 continue
             end = last_hour(span, newest[1])

@@ -7,18 +7,21 @@ with those who are left, or alone. See docs/scale.md.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
 from importlib.metadata import version
 from threading import Event
 from time import monotonic, sleep
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
+import numpy as np
 import redis
 
-from app.settings import Settings
+from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
 from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.keys import SHARDS
@@ -32,17 +35,24 @@ from app.storage.lease import (
     Member,
     ShardShare,
 )
+from app.worker.delayed_targets import DelayedTargets
 from app.worker.fitting import Methods, ReadBlocks, StoredHistory
 from app.worker.monitoring import RawWindow, TargetReport, TargetScorecards
+from app.worker.relabelling import ReadSpan, ScoredClicks, Span
 from calibrators.bins.table import History
 from calibrators.methods.refit import Fitted
 from calibrators.model_versions import refit_by_version
 from calibrators.peers import NotDivided, Part, Peers, as_array, listed_in
+from calibrators.samples import Floats
 
 _log = logging.getLogger(__name__)
+Found = TypeVar("Found")
 
 WORTH_IT: Final = 10_000
 """Campaigns from which on workers refit together: fewer are fitted before all have come."""
+
+CLICKS_WORTH_IT: Final = 300_000
+"""Clicks of delayed targets from which on workers read and score them together."""
 
 COME_SECONDS: Final = 1.0
 """Pause in which a worker looks whether it is called."""
@@ -115,8 +125,8 @@ class StorePeers(Peers):
 class Together:
     """One worker's part in refits of several; `lease` proves that it may call the others.
 
-    `beat` is called while it helps, about three times in the life of a lease. `worth_it`: campaigns
-    from which on others are called.
+    `beat` is called while it helps, about three times in the life of a lease. From `worth_it`
+    campaigns or `clicks_worth_it` clicks on, others are called.
     """
 
     settings: Settings
@@ -127,7 +137,9 @@ class Together:
     lease: Callable[[], LeaseToken]
     share: ShardShare
     beat: Callable[[], object]
+    delayed: DelayedTargets | None = None
     worth_it: int = WORTH_IT
+    clicks_worth_it: int = CLICKS_WORTH_IT
     stop: Event = field(default_factory=Event)
     _refits: JointRefits = field(init=False)
     _answered: str = ""
@@ -135,6 +147,8 @@ class Together:
     def __post_init__(self) -> None:
         self._refits = JointRefits(self.client)
         self.methods.together = self.refit
+        if self.delayed is not None:
+            self.delayed.together = self.read
 
     def refit(
         self, target: str, calibrator: str, history: History, memory: object, trial: bool
@@ -144,25 +158,12 @@ class Together:
         """
         if not isinstance(history, StoredHistory):
             return None
-        for _ in range(_TRIES):
-            if not self.share.others() or self._size(history) < self.worth_it:
-                return None
-            try:
-                return self._called_together(target, calibrator, history, memory, trial)
-            except PeerLost as reason:
-                _log.warning("the refit of %s begins anew: %s", target, reason)
-            except NotDivided as reason:
-                _log.info("%s is refitted by one worker: %s", target, reason)
-                return None
-        return None
-
-    def _called_together(
-        self, target: str, calibrator: str, history: StoredHistory, memory: object, trial: bool
-    ) -> Fitted | None:
+        if not self.share.others() or self._size(history) < self.worth_it:
+            return None
         hours, window = history.blocks.stored.hours, history.blocks.window
         reported = (0, 0) if window.complete else (window.hours.start, window.hours.stop)
         call = Call(
-            uuid4().hex,
+            "",
             # Of maps on trial that whose events they are fitted to.
             history.blocks.stored.target,
             calibrator,
@@ -173,18 +174,54 @@ class Together:
             reported,
             self._likeness(),
         )
-        members = [Member(self.lease().name, self.lease().value), *self._who_comes(call)]
-        if len(members) == 1:
-            return None
-        self._refits.call(call._replace(members=members))
-        _log.info("%s is refitted by %d workers", target, len(members))
-        # It goes on to the end, as one worker does, whoever asks it to stop.
-        peers = StorePeers(self._refits, call.id, members, 0, Event())
-        try:
+
+        def fit(peers: Peers) -> Fitted:
             fitted, scores = self._fitted(call, history, peers, memory)
             if scores is not None:
                 window.found, window.complete = scores, True
             return fitted
+
+        return self._with_others(call, fit)
+
+    def read(self, target: str, as_of: float, model: str, span: Span) -> ScoredClicks | None:
+        """A span's clicks of a delayed target, scored by the model of a version, with the help of
+        others; None where there are none, or too few clicks for them."""
+        if self.delayed is None or not self.share.others():
+            return None
+        hours = self.delayed.own_log.clicks_by_hour(*span)
+        read = self.delayed.reader(target, as_of, model)
+        if read is None or sum(hours.values()) < self.clicks_worth_it:
+            return None
+        call = Call("", target, "", as_of, 0, 0, False, (0, 0), self._likeness(), model=model)
+        return self._with_others(
+            call, lambda peers: read_together(target, read, peers, pieces(span, hours, peers.count))
+        )
+
+    def _with_others(self, call: Call, work: Callable[[Peers], Found]) -> Found | None:
+        """What comes of it together, tried some times; None where others do not come."""
+        for _ in range(_TRIES):
+            if not self.share.others():
+                return None
+            try:
+                return self._tried(call._replace(id=uuid4().hex), work)
+            except PeerLost as reason:
+                _log.warning("the refit of %s begins anew: %s", call.target, reason)
+            except NotDivided as reason:
+                _log.info("%s is refitted by one worker: %s", call.target, reason)
+                return None
+        return None
+
+    def _tried(self, call: Call, work: Callable[[Peers], Found]) -> Found | None:
+        members = [Member(self.lease().name, self.lease().value), *self._who_comes(call)]
+        if len(members) == 1:
+            return None
+        self._refits.call(call._replace(members=members))
+        _log.info("%s is refitted by %d workers", call.target, len(members))
+        # It goes on to the end, as one worker does, whoever asks it to stop.
+        peers = StorePeers(self._refits, call.id, members, 0, Event())
+        try:
+            with self._stopping(call.id):
+                return work(peers)
         finally:
             self._refits.end(call.id, peers.step - 1)
 
@@ -192,16 +229,20 @@ class Together:
         self, call: Call, history: StoredHistory, peers: Peers, memory: object = None
     ) -> tuple[Fitted, TargetScorecards | None]:
         """What all make together, and the scores of all where a report is made; for who leads."""
+        method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
+        fitted = refit_by_version(method, own, memory=memory, trial=call.trial)
+        # What any of them has set aside stands in the report of who leads.
+        damage = peers.gather([(as_array(self.bins.damage.found),)], to_first=True)
+        self.bins.damage.found = [each for (found,) in damage for each in listed_in(found)]
+        return fitted, self._scores(call, own) if own.blocks.window.hours else None
+
+    @contextmanager
+    def _stopping(self, refit: str) -> Iterator[None]:
         try:
-            method, own = self.methods.of(call.calibrator), self._own(history, peers, call)
-            fitted = refit_by_version(method, own, memory=memory, trial=call.trial)
-            # What any of them has set aside stands in the report of who leads.
-            damage = peers.gather([(as_array(self.bins.damage.found),)], to_first=True)
-            self.bins.damage.found = [each for (found,) in damage for each in listed_in(found)]
-            return fitted, self._scores(call, own) if own.blocks.window.hours else None
+            yield
         except BaseException as error:  # `JobCancelled` too: nobody is to wait for it.
             alone = isinstance(error, NotDivided) and not isinstance(error, PeerLost)
-            self._refits.stop(call.id, f"{_ALONE if alone else ''}{error}")
+            self._refits.stop(refit, f"{_ALONE if alone else ''}{error}")
             raise
 
     def _who_comes(self, call: Call) -> list[Member]:
@@ -220,8 +261,8 @@ class Together:
         if call is None or call.members or call.id == self._answered:
             return False
         self._answered = call.id
-        if call.likeness != self._likeness():
-            _log.warning("a refit of workers with other settings is left to them")
+        work = self._work(call)
+        if work is None:
             return False
         # A store that stands still for some seconds must not undo the work of all.
         life = 2 * self.settings.lease_seconds
@@ -231,7 +272,7 @@ class Together:
             return False
         try:
             with LeaseKeeper(lease, life, self.beat):
-                self._help(call, Member(lease.token.name, lease.token.value))
+                self._help(call, Member(lease.token.name, lease.token.value), work)
         except NotDivided as reason:
             _log.info("helping with %s ends: %s", call.target, reason)
         except (StorageUnavailable, LeaseLost):
@@ -242,14 +283,26 @@ class Together:
             lease.release()
         return True
 
-    def _help(self, call: Call, member: Member) -> None:
+    def _work(self, call: Call) -> Callable[[Peers], object] | None:
+        """This worker's part; None where it cannot do it."""
+        if call.likeness != self._likeness():
+            _log.warning("a refit of workers with other settings is left to them")
+            return None
+        if call.model:
+            about = call.target, call.as_of, call.model
+            read = None if self.delayed is None else self.delayed.reader(*about)
+            return None if read is None else partial(read_together, call.target, read)
+        bins = self.bins.history(call.target, call.first, call.behind)
+        history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
+        return partial(self._fitted, call, history)
+
+    def _help(self, call: Call, member: Member, work: Callable[[Peers], object]) -> None:
         members = self._members(call)
         if member not in members:
             return
         peers = StorePeers(self._refits, call.id, members, members.index(member), self.stop)
-        bins = self.bins.history(call.target, call.first, call.behind)
-        history = StoredHistory(call.as_of, ReadBlocks(bins, RawWindow.none()))
-        self._fitted(call, history, peers)
+        with self._stopping(call.id):
+            work(peers)
         _log.info("helped with the refit of %s", call.target)
 
     def _own(self, history: StoredHistory, peers: Peers, call: Call) -> StoredHistory:
@@ -301,6 +354,7 @@ class Together:
             settings.campaign_group,
             settings.fields,
             settings.top_campaigns,
+            sorted(settings.attribution_hours.items()),
         )
         return sha256(repr(needed).encode()).hexdigest()[:16]
 
@@ -321,3 +375,39 @@ def shards_of_worker(place: int, count: int, *, report: bool = False) -> range:
             loads[least] += cost
             dealt[least] += 1
     return range(sum(dealt[:place]), sum(dealt[: place + 1]))
+
+
+_LABELS = 0.5
+"""What the labels of a click cost the first besides, as a multiple of what it costs to read and
+score it."""
+_AT_ONCE = 64_000_000
+"""Bytes of a message, about half a million clicks."""
+
+
+def pieces(span: Span, hours: Mapping[int, int], count: int) -> Floats:
+    """Bounds between the clicks that each of several workers reads, (count + 1,): whole hours of a
+    span, given how many clicks each has; about as many for each, but for the first."""
+    own = max(0.0, (1.0 + _LABELS) / count - _LABELS)
+    wanted = own + (1.0 - own) * np.arange(count - 1) / (count - 1)
+    begins, clicks = np.array(sorted(hours.items()), np.float64).T
+    middles = np.cumsum(clicks) - clicks / 2
+    starts = np.append(begins * SECONDS_PER_HOUR, span[1])
+    bounds = starts[np.searchsorted(middles, wanted * clicks.sum())]
+    return np.concatenate(([span[0]], np.clip(bounds, *span), [span[1]]))
+
+
+def read_together(
+    target: str, read: ReadSpan, peers: Peers, bounds: Floats | None = None
+) -> ScoredClicks | None:
+    """A span's clicks, of which each worker reads those between two of the bounds of the first, who
+    gets all; None for the others. It is what one worker alone finds: raises `NotDivided` where
+    parts do not tell that."""
+    (at,) = peers.from_first(np.empty(0) if bounds is None else bounds)
+    own = read((float(at[peers.place]), float(at[peers.place + 1])))
+    about = as_array([own.source.source, sorted(own.clicks.clicks.features.kinds.items())])
+    found = [listed_in(part) for (part,) in peers.gather([(about,)], to_first=True)]
+    kinds = {(name, kind) for _, pairs in found for name, kind in pairs}
+    if len({source for source, _ in found}) > 1 or len(kinds) > len(dict(kinds)):
+        raise NotDivided("features of clicks have changed")
+    parts = peers.collected(own.packed(target), _AT_ONCE)
+    return own.joined(target, parts) if peers.is_first else None
