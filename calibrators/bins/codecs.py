@@ -10,13 +10,16 @@ Campaign names as bytes: a column of UTF-8 lengths, then the UTF-8 text without 
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count, islice
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 Part = tuple[Integers, Integers]
 """Keys, shape (n,), and the columns to sum over them, shape (k, n)."""
@@ -26,6 +29,8 @@ SCALE = 1_000_000_000
 
 LIMIT = 9.2e18
 """Largest sum: under 2**63 by more than the rounding of a float sum that watches for overflow."""
+
+_LARGEST = 255
 
 _SPARSEST = 4
 """Keys of a span up to this many times their number are summed in place, others by sorting."""
@@ -191,6 +196,37 @@ class PackedColumn(NamedTuple):
 
 
 _PIECE = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByteColumn(Generic[Number]):
+    """Numbers, (e,), a byte each; those that are not whole or need more than a byte stand apart,
+    with their places. Nothing is lost."""
+
+    bytes: NDArray[np.uint8]
+    places: NDArray[np.int32]
+    others: NDArray[Number]
+
+    @classmethod
+    def of(cls, values: NDArray[Number]) -> Self:
+        """The column of these values."""
+        narrow = np.clip(values, 0, _LARGEST).astype(np.uint8)
+        places = np.flatnonzero(narrow != values)
+        return cls(narrow, places.astype(np.int32), values[places])
+
+    @classmethod
+    def joined(cls, columns: Sequence[Self]) -> Self:
+        """One column of all, one at least, end to end."""
+        starts = np.cumsum([0, *(len(each.bytes) for each in columns)]).tolist()
+        places = [each.places + start for each, start in zip(columns, starts, strict=False)]
+        narrow, others = ([getattr(each, of) for each in columns] for of in ("bytes", "others"))
+        return cls(np.concatenate(narrow), np.concatenate(places), np.concatenate(others))
+
+    def values(self) -> NDArray[Number]:
+        """The same values again."""
+        found = self.bytes.astype(self.others.dtype)
+        found[self.places] = self.others
+        return found
 
 
 def pack_names(names: Sequence[str]) -> bytes:

@@ -8,20 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Generic, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.bins import GRID
-from calibrators.bins.codecs import SCALE, from_fixed
+from calibrators.bins.codecs import SCALE, ByteColumn, from_fixed
 from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats, Integers, expit, sum_at
-
-Number = TypeVar("Number", np.int64, np.float64)
-
-_LARGEST = 255
 
 
 class Entries(NamedTuple):
@@ -38,37 +34,6 @@ class Entries(NamedTuple):
 
 
 _NO_ENTRIES = Entries(*np.zeros((2, 0), np.int64), *np.zeros((2, 0)))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ByteColumn(Generic[Number]):
-    """Numbers, (e,), a byte each; those that are not whole or need more than a byte stand apart,
-    with their places. Nothing is lost."""
-
-    bytes: NDArray[np.uint8]
-    places: NDArray[np.int32]
-    others: NDArray[Number]
-
-    @classmethod
-    def of(cls, values: NDArray[Number]) -> Self:
-        """The column of these values."""
-        narrow = np.clip(values, 0, _LARGEST).astype(np.uint8)
-        places = np.flatnonzero(narrow != values)
-        return cls(narrow, places.astype(np.int32), values[places])
-
-    @classmethod
-    def joined(cls, columns: Sequence[Self]) -> Self:
-        """One column of all, one at least, end to end."""
-        starts = np.cumsum([0, *(len(each.bytes) for each in columns)]).tolist()
-        places = [each.places + start for each, start in zip(columns, starts, strict=False)]
-        narrow, others = ([getattr(each, of) for each in columns] for of in ("bytes", "others"))
-        return cls(np.concatenate(narrow), np.concatenate(places), np.concatenate(others))
-
-    def values(self) -> NDArray[Number]:
-        """The same values again."""
-        found = self.bytes.astype(self.others.dtype)
-        found[self.places] = self.others
-        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -296,9 +261,7 @@ class Cells:
         grid = np.stack([sum_at(fine, sums[row], GRID.size) for row in (0, 2)])
         owned = sum_at(rows[held.places] * GRID.size + fine, held.counts, len(self) * GRID.size)
         grid = np.vstack((grid, mix_sums(owned.reshape(len(self), GRID.size))))
-        return Cells._grouped(
-            self.campaigns, [(held.hours, keys, sums)], self.hours.shape[1], grid
-        )
+        return Cells._grouped(self.campaigns, [(held.hours, keys, sums)], self.hours.shape[1], grid)
 
     def __len__(self) -> int:
         return len(self.campaigns)

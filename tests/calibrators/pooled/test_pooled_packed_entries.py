@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calibrators.pooled.cells import ByteColumn, Entries, PackedEntries
+from calibrators.bins.codecs import ByteColumn
+from calibrators.pooled.cells import Entries, PackedEntries
 
 FLOATS = st.one_of(
     st.integers(0, 300).map(float),
