@@ -24,6 +24,7 @@ PARTS: Final = {
     "ingest": "http.ingest",
     "refit": "core.refit",
     "together": "core.together",
+    "labels": "core.labels",
     "refresh": "http.refresh",
     "page": "http.page",
     "memory": "http.memory",

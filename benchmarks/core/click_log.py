@@ -81,7 +81,7 @@ LARGE = Sizes(labelled=(100_000, 1_000_000, 10_000_000))
 def measure(sizes: Sizes | None = None) -> Table:
     """One column for each number of clicks."""
     sizes = sizes or Sizes()
-    model = _trained(sizes.trained_on)
+    model = trained(sizes.trained_on)
     columns: Table = {}
     for size in sizes.labelled:
         closing = _closing(size) if size in sizes.open else {}
@@ -177,7 +177,7 @@ def _cpu_seconds(store: Store) -> float:
     return process_time() + store.cpu_seconds
 
 
-def _trained(size: int) -> CachedModel:
+def trained(size: int) -> CachedModel:
     """A model and a delay distribution, as a training leaves them."""
     span = Span.of(size, TRAINED_DAYS)
     clicks, as_of = span.clicks, span.end + ATTRIBUTION_SECONDS
@@ -202,7 +202,7 @@ def _refit(size: int, shelved: CachedModel) -> Row:
     as_of = span.end + HOUR
     with TemporaryDirectory(prefix="sirocco-bench-") as folder:
         log = ClickLog.open(folder)
-        _write(log, span, as_of)
+        write(log, span, as_of)
         log.compact(as_of)
         stored = log.sizes()["clicks"]
         release_free_memory()
@@ -235,7 +235,7 @@ def _relabel_and_fit(log: ClickLog, shelved: CachedModel, as_of: float) -> dict[
     return {"bins s": binned - started, "fit s": perf_counter() - binned}
 
 
-def _write(log: ClickLog, span: Span, as_of: float) -> None:
+def write(log: ClickLog, span: Span, as_of: float) -> None:
     """The clicks, hour by hour, and all conversions known by then."""
     stream = span.stream
     for hour in np.arange(stream.clicks.clicked_at[0] // HOUR * HOUR, span.end, HOUR).tolist():

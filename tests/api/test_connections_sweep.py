@@ -266,13 +266,13 @@ def test_no_more_is_read_behind_a_bad_request():
     """While the answer before it takes its time, the caller must not fill our memory."""
     found = protocol()
     found.cycle = SimpleNamespace(response_complete=False, more_body=False, keep_alive=True)
-    found.counts, found.flow.pause_reading = Mock(), Mock()
+    found.metrics, found.flow.pause_reading = Mock(), Mock()
     found.parser = Mock(feed_data=Mock(side_effect=HttpParserError))
 
     found.data_received(b"no request")
 
     found.flow.pause_reading.assert_called_once()
-    found.counts.ended.assert_called_once_with(Reason.MALFORMED)
+    found.metrics.count_closed.assert_called_once_with(Reason.MALFORMED)
     assert not found.cycle.keep_alive
 
 

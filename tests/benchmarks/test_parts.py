@@ -24,6 +24,7 @@ from benchmarks.core import (
     fields,
     fit,
     grid,
+    labels,
     lake,
     look_up,
     metrics,
@@ -197,6 +198,14 @@ def test_click_log_closes_and_labels_all_clicks():
     assert set(rows["Redis bytes per open click"]) == {"300 clicks"}
     assert list(rows["refit CPU s"]) == ["300 clicks", "600 clicks"]
     assert all(rows[stage]["600 clicks"] for stage in click_log.STAGES)
+
+
+def test_labels_of_several_workers_are_those_of_one():
+    rows = labels.measure(labels.Sizes(clicks=600, trained_on=3_000, workers=(1, 2), worth_it=1))
+    check({name: {k: v for k, v in row.items() if k != "tables"} for name, row in rows.items()})
+    alone, two = rows["600 clicks, 1 workers"], rows["600 clicks, 2 workers"]
+    assert alone["tables"] == two["tables"]
+    assert two["others, CPU s"] > 0 == alone["others, CPU s"]
 
 
 def test_pace_has_a_row_for_each_stream():
