@@ -97,19 +97,19 @@ def _world(folder: Path, sizes: Sizes) -> World:
 
 def _label(world: World, count: int) -> dict[str, Any]:
     context = get_context("spawn")
-    told, stop = context.Queue(), context.Event()
+    reported, stop = context.Queue(), context.Event()
     with private_store() as store:
         work = partial(context.Process, target=_work)
         names = [str(place) for place in range(count)]
-        workers = [work(args=(world, store.url, name, told, stop)) for name in names]
+        workers = [work(args=(world, store.url, name, reported, stop)) for name in names]
         try:
             # Who leads finds all others there.
             for worker in (*workers[1:], workers[0]):
                 worker.start()
-                told.get(timeout=MOST_SECONDS)
-            first = told.get(timeout=MOST_SECONDS)
+                reported.get(timeout=MOST_SECONDS)
+            first = reported.get(timeout=MOST_SECONDS)
             stop.set()
-            others = [told.get(timeout=MOST_SECONDS) for _ in workers[1:]]
+            others = [reported.get(timeout=MOST_SECONDS) for _ in workers[1:]]
         finally:
             stop.set()
             for worker in workers:
@@ -125,16 +125,16 @@ def _label(world: World, count: int) -> dict[str, Any]:
     }
 
 
-def _work(world: World, url: str, name: str, told: Any, stop: Any) -> None:
+def _work(world: World, url: str, name: str, reported: Any, stop: Any) -> None:
     with (
         patch.object(ModelCache, "newest", return_value=world.cached),
         _worker(world, url, name) as worker,
     ):
-        told.put(name)
+        reported.put(name)
         reset_peak()
         before, cpu, wall = resident_bytes(), time.process_time(), time.perf_counter()
         digest = _lead(world, worker) if name == FIRST else _help(worker, stop)
-        told.put(
+        reported.put(
             {
                 "cpu": time.process_time() - cpu,
                 "wall": time.perf_counter() - wall,
