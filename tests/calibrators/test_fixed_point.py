@@ -71,6 +71,7 @@ def test_totals_do_not_overflow_and_whole_totals_stay_whole():
     assert grand_total(units[:3]) == 27e9
     assert group_totals(units, np.array([0, 3])).tolist() == [27e9, 0.4]
     assert grand_total(units[:0]) == 0.0
+    assert grand_total(np.array([600_000_000] * 2)) == 1.2
 
 
 @given(st.lists(st.integers(0, 10**13), min_size=1), st.data())

@@ -184,6 +184,13 @@ def test_levels_are_finite_and_bounded_whatever_there_is(data, campaigns, hours)
     assert (np.abs(found.shifts - leaned) <= BOUND + 1e-9).all()
 
 
+def test_silence_moves_target_groups_and_campaigns_to_their_bounds():
+    found = fit_levels(np.full((3, 12), 1e3), np.zeros((3, 12)), ages_of(12), groups=[0, 1, 2])
+    assert found.target_shift == pytest.approx(-BOUND)
+    assert found.group_shifts == pytest.approx(np.full(3, -2 * BOUND))
+    assert found.shifts == pytest.approx(np.full(3, -3 * BOUND))
+
+
 def test_without_data_there_is_no_shift():
     found = fit_levels(np.zeros((3, 5)), np.zeros((3, 5)), ages_of(5))
     assert found.shifts.tolist() == [0.0, 0.0, 0.0]

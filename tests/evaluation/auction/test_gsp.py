@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import evaluation.auction.gsp
@@ -57,6 +57,7 @@ def test_the_fast_auction_is_the_slow_one(given_rows, layout, alpha, reserve, ma
     st.floats(0.0, 40.0),
     st.floats(0.0, 1e300),
 )
+@example([(9.1, 0.58)] * 2, 1.5, 0.0)
 def test_no_click_costs_more_than_the_bid(ads, alpha, reserve):
     """Nor less than nothing, at any magnitude that floats can hold."""
     bids, scores = map(list, zip(*ads, strict=True))
