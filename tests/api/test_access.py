@@ -101,6 +101,17 @@ def test_every_route_but_health_asks_for_a_key_with_its_scope(closed, known):
     assert len(walked) > 20
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/calibrate", {**QUESTION, "scores": [0.5] * 70_000}), ("/v1/events", [{}] * 20_000)],
+)
+def test_a_large_body_asks_for_a_key_as_a_small_one_does(closed, known, path, body):
+    """It goes another way."""
+    answers = [closed.http.post(path, json=body, headers=given) for given in ({}, known("read"))]
+
+    assert list(map(kind, answers)) == [(401, "no-valid-key"), (403, "missing-scope")]
+
+
 def test_what_is_not_documented_asks_for_a_key_too(closed):
     for path in ("/docs", "/openapi.json", "/nothing", "/v1/adminx", "/metrics/"):
         assert closed.http.get(path).status_code == 401, path

@@ -54,8 +54,10 @@ def test_sums_by_key_are_those_of_a_dictionary(rows):
     ],
 )
 def test_a_sum_that_would_wrap_around_is_refused(parts):
-    with pytest.raises(OverflowError, match=r"more than 9\.2e9 samples"):
-        sum_by_key(np.zeros(len(parts), np.int64), np.array([parts, [0] * len(parts)]))
+    """Of whichever column."""
+    for columns in ([parts, [0] * len(parts)], [[0] * len(parts), parts]):
+        with pytest.raises(OverflowError, match=r"more than 9\.2e9 samples"):
+            sum_by_key(np.zeros(len(parts), np.int64), np.array(columns))
 
 
 def test_a_large_total_over_small_sums_is_not_refused():
