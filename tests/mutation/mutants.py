@@ -488,7 +488,7 @@ _EVALUATION = (
         "streaming-partial-auc-twice",
         "(2.0 * (last - first))",
         "(last - first)",
-        "**/compact/test_log_metrics.py",
+        "**/compact/test_log_metrics.py **/test_partial_auc.py",
     ),
     Mutant(
         "streaming-mean-in-the-next-cell",

@@ -138,9 +138,11 @@ def test_mature_clicks_have_their_outcome():
 def test_what_the_post_click_window_decided_counts_once(rules):
     """Its conversions are 1 in any mode and weigh nothing in the correction of the others, whose
     share of conversions seen begins when the window ends: a plain loop says the same."""
-    stream, post_click = Stream.draw(4, 30_000), 6 * HOUR
+    stream = Stream.draw(4, 30_000)
     delays, recent = delays_of(stream), stream.clicked > AS_OF - 30 * HOUR
     known, p, rows = stream.known(recent, AS_OF), stream.scores[recent], stream.rows[recent]
+    # About six hours: the very moment at which one of them came, which is no more within it.
+    post_click = float(known.delay[known.delay >= 6 * HOUR].min())
 
     found = label(
         p, known, delays, rows, CAMPAIGNS, dataclasses.replace(rules, post_click=post_click)
