@@ -75,6 +75,7 @@ def test_a_renewed_lease_lives_for_another_ttl_under_the_same_token(redis_client
     held = lease(redis_client, "a")
     held.acquire()
     token = held.token
+    assert 0 < redis_client.pttl(key_of(NAME)) <= SECONDS * 1000
     redis_client.pexpire(key_of(NAME), 1000)
 
     assert held.renew()
