@@ -87,7 +87,8 @@ def test_each_target_is_settled_in_its_own_time(log, root):
     assert log.finalise(windows, START + 2 * DAY) == 1
     assert len(read_all(log).final) == 1
     assert log.finalise(windows, START + 2 * DAY) == 0
-    assert log.finalise({**windows, TARGET: 60.0}, START + 2 * DAY) == 1
+    assert log.finalise({**windows, TARGET: 7200.0}, START + 2 * DAY) == 1
+    assert len(read_all(log).final) == 0
     assert log.finalise({**windows, TARGET: DAY}, START + 2 * DAY) == 1
     assert known_delays(log) == {"a": 7200.0}
     assert names(root) == ["08 settled"]

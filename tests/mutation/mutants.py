@@ -722,7 +722,7 @@ _STORAGE = (
         "lease-kept-too-seldom",
         "self._pause = life_seconds / 3",
         "self._pause = life_seconds * 3",
-        "worker/**/test_loop.py worker/**/test_training_loop.py",
+        "worker/**/test_loop.py storage/**/test_lease.py",
     ),
     Mutant(
         "queue-one-longer",
