@@ -2,7 +2,7 @@
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sirocco_client.connections import Deadline
 from sirocco_client.errors import TimedOut, Unavailable
@@ -19,6 +19,7 @@ def test_pauses_are_drawn_up_to_a_doubling_limit(tries, drawn):
 
 
 @given(st.lists(st.booleans(), max_size=500))
+@example([False] * 20)
 def test_the_budget_allows_a_tenth_and_ten(asks):
     """Whatever the order of requests and retries."""
     budget = RetryBudget()
