@@ -40,6 +40,7 @@ class Run:
     most_busy: float = 1.0
     wrong: int = 0
     versions: int = 0
+    stops: Sequence[Stop] = ()
 
     def moments(self, kind: str) -> list[float]:
         """When the sampler noted something of that kind."""

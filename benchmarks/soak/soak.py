@@ -93,11 +93,10 @@ def measure(sizes: Sizes | None = None) -> Table:
             _load(service.port, kinds, sizes) as load,
         ):
             run = _soak(service, load, echoing, echo, sizes)
-        stops = service.store.stops()
         wrong, named = wrong_answers(asked, load.answers, service.store, TARGET)
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
     run = replace(run, wrong=wrong, versions=named)
-    beside = {"raw ASGI echo": echo_row(run, echo), "store stood still": stops_row(stops)}
+    beside = {"raw ASGI echo": echo_row(run, echo), "store stood still": stops_row(run.stops)}
     return rows_of(run, load, kinds) | beside | aside
 
 
@@ -139,8 +138,9 @@ def _soak(service: Service, load: Load, echoing: Server, echo: Load, sizes: Size
         if not is_first:
             say("soak: the load may not be run before others: see how late it is")
         busy = _in_turns(((service, load), (echoing, echo)), saturating / 2, sizes)
-    run = Run(sizes.minutes, saturating, busy[0], busy[1], notes, most_busy)
-    for stop in service.store.stops():
+    stops = service.store.stops()
+    run = Run(sizes.minutes, saturating, busy[0], busy[1], notes, most_busy, stops=stops)
+    for stop in stops:
         say(f"soak: store: {stop}")
     for error in (*load.first_errors, *echo.first_errors, *run.refit_errors()):
         say(f"soak: {error}")

@@ -2,10 +2,8 @@
 click log on disk: labels, maps and report are those of one worker, whatever keeps them from it."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from threading import Event
 from typing import Any
@@ -28,6 +26,7 @@ from app.worker.refit import Refitter, Request
 from app.worker.relabelling import ScoredClicks
 from app.worker.together import StorePeers, Together, pieces
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, delayed_settings
+from tests.worker.together.conftest import Workers
 
 AS_OF = MIDNIGHT + 4 * DAY
 NOW = MIDNIGHT + 100 * DAY
@@ -43,16 +42,12 @@ def with_fields(number: int) -> ClosedClick:
     return ClosedClick(f"field-{number}", campaign, at, scores, {}, {}, {}, fields, bucket)
 
 
-@dataclass
-class Workers:
-    """One that holds the lease, and some that wait for it, in threads."""
+class LabelWorkers(Workers):
+    """Workers of delayed targets."""
 
-    url: str
-    stack: ExitStack
-    stop: Event = field(default_factory=Event)
-
-    def worker(self, name: str, settings: Settings) -> Together:
+    def worker(self, name: str, settings: Settings | None = None) -> Together:
         """One more, with a connection and a click log of its own."""
+        settings = settings or self.settings
         client = self.stack.enter_context(open_redis(self.url, 20.0))
         versions = Versions(client, 8)
         delayed = DelayedTargets(settings, client, versions, AtlasCache(versions))
@@ -65,23 +60,6 @@ class Workers:
         (own.acquire if name == "first" else share.take)()
         return found
 
-    @contextmanager
-    def helping(self, helpers: Sequence[Together]) -> Iterator[None]:
-        """They wait to be called, and help."""
-
-        def wait(helper: Together) -> None:
-            while not self.stop.is_set():
-                helper.help() or self.stop.wait(0.01)
-
-        with ThreadPoolExecutor(max(len(helpers), 1)) as pool:
-            waiting = [pool.submit(wait, helper) for helper in helpers]
-            try:
-                yield
-            finally:
-                self.stop.set()
-                for each in waiting:
-                    each.result()
-
 
 @pytest.fixture
 def settings(tmp_path) -> Settings:
@@ -90,9 +68,9 @@ def settings(tmp_path) -> Settings:
 
 
 @pytest.fixture
-def workers(redis_url) -> Iterator[Workers]:
+def workers(redis_url, settings) -> Iterator[LabelWorkers]:
     with ExitStack() as stack:
-        yield Workers(redis_url, stack)
+        yield LabelWorkers(redis_url, settings, stack)
 
 
 @pytest.fixture
