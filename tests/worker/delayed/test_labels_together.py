@@ -186,6 +186,22 @@ def test_a_click_in_hours_of_two_workers_is_read_by_one(workers, settings, first
     assert f"{TARGET} is refitted by one worker: a click stands in several" in caplog.text
 
 
+def test_a_feature_that_has_changed_its_kind_is_read_by_one(
+    workers, settings, first, logged, caplog
+):
+    """Older clicks with numbers in the place of the device's name: the newest say what is right."""
+    hours = enumerate(np.arange(SPAN[0], SPAN[1] - HOUR, HOUR).tolist())
+    logged.write_clicks(
+        ClosedClick(f"old-{n}", "big", at + 1.0, {TARGET: 0.2}, {"device": 1.0}, {}, {})
+        for n, at in hours
+    )
+    expected = refitted(first)
+
+    with caplog.at_level(logging.INFO), workers.helping([workers.worker("second", settings)]):
+        assert refitted(first) == expected
+    assert "the model cannot score the clicks of all hours" in caplog.text
+
+
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_pieces_are_whole_hours_with_about_as_many_clicks(count):
     """The first, who labels besides, reads fewer."""
