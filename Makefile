@@ -1,4 +1,5 @@
-# `make run` and `make test` need Python 3.11+ and make, nothing else.
+# `make run` and `make test` need Python 3.11+ and make, nothing else. Where a C compiler is, the
+# client's look-up is compiled; where none is, it is Python, and the tests of it are skipped.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -64,7 +65,7 @@ lock: $(READY)  ## pin every dependency again, with hashes, for every platform
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml clients/python/pyproject.toml clients/python/sirocco_client/_look_up.c
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sirocco needs Python 3.11 or newer: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	@echo "installing what sirocco needs into $(VENV): a minute or two, once"

@@ -1,9 +1,9 @@
 """`sirocco-client` in the caller's process, over the maps of 10,000 campaigns: CPU of the caller.
 
-`edge` rows are look-ups by `EdgeCalibrator`, in nanoseconds per value, beside the service's own
-atlas in the same process. `call` rows are `Sirocco.calibrate` to a service in another process, in
-microseconds per call, beside httpx with the JSON of the documentation and no checks, retries or
-deadline.
+`edge` rows are look-ups by `EdgeCalibrator`, in nanoseconds per value, compiled and in Python
+alone, beside the service's own atlas in the same process. `call` rows are `Sirocco.calibrate` to a
+service in another process, in microseconds per call, beside httpx with the JSON of the
+documentation and no checks, retries or deadline.
 
     python -m benchmarks client [--json]
 """
@@ -11,10 +11,12 @@ deadline.
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from unittest.mock import patch
 
 import httpx
 import numpy as np
 from sirocco_client import EdgeCalibrator, Sirocco
+from sirocco_client.maps import CompiledLookUp, PlainLookUp
 
 from benchmarks.core.traffic import campaign_names, random_atlas, random_scores
 from benchmarks.figures import Figure, Table
@@ -47,6 +49,7 @@ class Callers:
 
     atlas: Atlas
     edge: EdgeCalibrator
+    plain: EdgeCalibrator
     sirocco: Sirocco
     http: httpx.Client
 
@@ -73,13 +76,20 @@ def _callers(opened: ExitStack, campaigns: int) -> Callers:
     store = opened.enter_context(private_store())
     store.publish(atlas)
     url = f"http://{HOST}:{opened.enter_context(started('sirocco', store.url)).port}"
-    edge = EdgeCalibrator(url, "click", refresh_seconds=3600.0)
-    opened.enter_context(edge)
-    if not edge.wait(PATIENCE_SECONDS):
-        raise RuntimeError("no atlas came")
+    edge, plain = (opened.enter_context(_edge(url, way)) for way in (CompiledLookUp, PlainLookUp))
     sirocco = opened.enter_context(Sirocco(url, timeout=PATIENCE_SECONDS))
     http = opened.enter_context(httpx.Client(base_url=url, timeout=PATIENCE_SECONDS))
-    return Callers(atlas, edge, sirocco, http)
+    return Callers(atlas, edge, plain, sirocco, http)
+
+
+def _edge(url: str, look_up: object) -> EdgeCalibrator:
+    if look_up is None:
+        raise RuntimeError("sirocco-client was installed without a compiler")
+    with patch("sirocco_client.atlas.LookUp", look_up):
+        edge = EdgeCalibrator(url, "click", refresh_seconds=3600.0)
+        if not edge.wait(PATIENCE_SECONDS):
+            raise RuntimeError("no atlas came")
+    return edge
 
 
 def _timed(ways: Ways, sizes: Sizes, values: int) -> dict[str, Figure]:
@@ -93,16 +103,21 @@ def _scalars(callers: Callers, rng: np.random.Generator, sizes: Sizes) -> Ways:
     pairs = list(zip(names, scores.tolist(), strict=True))
     return {
         "sirocco-client": lambda: [callers.edge.at(name, score) for name, score in pairs],
+        "the same in Python": lambda: [callers.plain.at(name, score) for name, score in pairs],
         "the service's atlas": lambda: [callers.atlas.at(name, score) for name, score in pairs],
     }
 
 
 def _batches(callers: Callers, rng: np.random.Generator, sizes: Sizes, size: int) -> Ways:
     names, scores = _names_and_scores(sizes.campaigns, size, rng)
-    if callers.edge(names, scores).tobytes() != callers.atlas(names, scores).tobytes():
+    if (
+        len({way(names, scores).tobytes() for way in (callers.edge, callers.plain, callers.atlas)})
+        > 1
+    ):
         raise RuntimeError("the client's probabilities are not the service's")
     return {
         "sirocco-client": lambda: callers.edge(names, scores),
+        "the same in Python": lambda: callers.plain(names, scores),
         "the service's atlas": lambda: callers.atlas(names, scores),
     }
 

@@ -72,9 +72,15 @@ def _moved(percent: float) -> float:
 TARGETS = (
     Target(
         "client: one look-up in the caller's process",
-        1000,
+        300,
         "ns",
         _cell("client", "edge, one score, ns", "sirocco-client"),
+    ),
+    Target(
+        "client: batch of 1,000 with names, per value",
+        60,
+        "ns",
+        _cell("client", "edge, batch of 1,000, ns", "sirocco-client"),
     ),
     Target("one scalar look-up", 500, "ns", _cell("look_up", "scalar", "sirocco: all")),
     *(

@@ -1,6 +1,7 @@
 """The client's atlas against the service's: the same bytes, the same probabilities."""
 
 import struct
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadAtlas, BadInput
 from sirocco_client.atlas import EdgeAtlas
+from sirocco_client.maps import CompiledLookUp, PlainLookUp
 from sirocco_client.requests import of_version
 
 from calibrators import Atlas as ServiceAtlas
@@ -19,6 +21,16 @@ from tests.calibrators.strategies import maps_of_sets
 inner = st.floats(0, 1, exclude_min=True, exclude_max=True)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 scores = st.floats(0, 1)
+
+
+@pytest.fixture(params=["compiled", "plain"], scope="module", autouse=True)
+def look_up(request):
+    """All of this holds with either."""
+    chosen = {"compiled": CompiledLookUp, "plain": PlainLookUp}[request.param]
+    if chosen is None:
+        pytest.skip("there was no compiler when the client was installed")
+    with patch("sirocco_client.atlas.LookUp", chosen):
+        yield chosen
 
 
 @st.composite
@@ -99,18 +111,6 @@ def test_slopes_found_piece_by_piece_are_the_same(monkeypatch, shared):
     column = rng.random(300)
     for name in served.campaigns:
         assert atlas(name, column).tobytes() == served([name] * 300, column).tobytes()
-
-
-def test_knots_are_kept_as_lists_as_long_as_there_is_room(monkeypatch):
-    """Which of them are makes no difference to what is looked up."""
-    rng = np.random.default_rng(1)
-    served = ServiceAtlas.build({f"c{n}": random_map(rng, 30) for n in range(5)})
-    monkeypatch.setattr("sirocco_client.atlas._MOST_LISTED", 70)
-    atlas, column = EdgeAtlas.from_bytes(served.to_bytes()), rng.random(50).tolist()
-    for name in served.campaigns * 2:
-        assert [atlas.at(name, score) for score in column] == served([name] * 50, column).tolist()
-
-    assert sum(kept is not None for kept in atlas._knots_of) == 2
 
 
 def random_map(rng: np.random.Generator, knots: int) -> CalibrationMap:

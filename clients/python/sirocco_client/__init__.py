@@ -4,7 +4,8 @@
 `connections.py`, `requests.py` and `retries.py` are how they travel. `event_buffer.py` sends the
 events of `events.py` by way of an `event_queue.py`, from a thread or for asyncio.
 `edge_calibrator.py` keeps an `atlas.py` current (and in a file), and calibrates in this
-process; `fields.py` has the effects of fields, `arms.py` tells the arm of a unit.
+process: `maps.py` has the look-up, and `_look_up.c` the same compiled (`COMPILED` says whether it
+was); `fields.py` has the effects of fields, `arms.py` tells the arm of a unit.
 Every error is in `errors.py`.
 """
 
@@ -26,8 +27,10 @@ from sirocco_client.errors import (
 from sirocco_client.event_buffer import AsyncEventBuffer, EventBuffer
 from sirocco_client.event_queue import Buffering, EventCounts, Rejection
 from sirocco_client.events import Batch
+from sirocco_client.maps import COMPILED
 
 __all__ = [
+    "COMPILED",
     "AsyncEventBuffer",
     "AsyncSirocco",
     "BadAnswer",

@@ -4,21 +4,18 @@ is the same as the service's to the last bit.
 
 import re
 import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from itertools import islice
 from typing import Final, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
-from sirocco_client.maps import Breath, EdgeMaps
+from sirocco_client.maps import Breath, EdgeMaps, Integers, LookUp
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
-
-Integers = NDArray[np.int64]
 
 _WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
 _SCALE: Final = 10**9
@@ -43,7 +40,7 @@ def unpack_lengths(data: memoryview, offset: int, count: int) -> tuple[Integers,
     return lengths * (_SCALE if unit else 1), end
 
 
-def rows_by_name(text: bytes, lengths: Integers, breathe: Breath) -> Mapping[str, int]:
+def rows_by_name(text: bytes, lengths: Integers, breathe: Breath) -> dict[str, int]:
     """The row of each name, from 1; raises BadAtlas on text that is no UTF-8, or a name that
     stands twice. `breathe` is called now and then, so that other threads get their turn."""
     rows: dict[str, int] = {}
@@ -74,18 +71,14 @@ _MAGIC: Final = b"SATL"
 _SCHEMA_VERSION: Final = 1
 _WITH_SECTIONS: Final = 3
 _WITH_SETS: Final = 4
-# Measured: up to here one look-up after the other costs less than one vectorised call.
-_FEW: Final = 64
 _NO_FIELDS: Final[Mapping[str, str]] = {}
-_MOST_LISTED: Final = 1 << 19
-"""Knots that are kept as Python's own numbers too, of the first maps asked for: 17 MB."""
 
 
 class _Names(NamedTuple):
     """The names as they came, and what was made of them: versions mostly differ in maps alone."""
 
     packed: bytes
-    rows: Mapping[str, int]
+    rows: dict[str, int]
 
 
 class _Groups(NamedTuple):
@@ -109,20 +102,7 @@ class EdgeAtlas:
     Both give the same probability to the last bit, and the same as the service gives.
     """
 
-    __slots__ = (
-        "_effects",
-        "_groups",
-        "_has_target_map",
-        "_knots_from",
-        "_knots_of",
-        "_listed",
-        "_maps",
-        "_names",
-        "_row_of",
-        "_slopes",
-        "_spreads",
-        "_values",
-    )
+    __slots__ = ("_at", "_effects", "_groups", "_has_target_map", "_look_up", "_names", "_spreads")
 
     def __init__(
         self,
@@ -138,14 +118,8 @@ class EdgeAtlas:
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
-        self._maps = maps
-        # For the scalar look-up: an item of a memoryview costs a third of one of numpy.
-        views = (column.data.cast("B").cast("d") for column in (maps.values, maps.slopes))
-        self._values, self._slopes = views
-        self._row_of = names.rows.get
-        self._knots_of: list[tuple[int, list[float]] | None] = [None] * len(maps.lengths)
-        self._knots_from: dict[int, list[float]] = {}
-        self._listed = 0
+        self._look_up = LookUp(names.rows, maps)
+        self._at = self._look_up.at
 
     @classmethod
     def from_bytes(
@@ -186,48 +160,24 @@ class EdgeAtlas:
     def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
         """Probability of one score; raises BadInput unless it is in [0, 1]. What is not named of
         fields counts as other."""
-        # In one piece, without `_of_map`: short enough to feel each call.
-        row = self._row_of(campaign, 0)
-        if not row:
-            row = self._row_above(campaign, self._group_values(fields, 1)[0])
-        if type(score) is not float:
-            score = float(score)
-        if not 0.0 <= score <= 1.0:
-            raise BadInput("score", SCORE_RULE, score)
-        start, knots = self._knots_of[row] or self._list_knots(row)
-        passed = bisect_right(knots, score) - 1
-        place = start + passed
-        found = self._values[place] + self._slopes[place] * (score - knots[passed])
+        found = self._at(campaign, score)
+        if found is None:
+            found = self._at_row(self._row(campaign, self._group_values(fields, 1)[0]), score)
         if self._effects is None:
             return found
         return self._effects.applied_once(found, without_version(campaign)[0], fields)
+
+    def _at_row(self, row: int, given: float) -> float:
+        score = float(given)
+        if not 0.0 <= score <= 1.0:
+            raise BadInput("score", SCORE_RULE, score)
+        return self._look_up.of_row(row, score)
 
     def _group_values(self, fields: Fields, count: int) -> Sequence[str]:
         """What n scores say of the field that names groups, if one does."""
         of = self._groups and self._groups.field
         given = fields.get(of, "") if of else ""
         return [given] * count if isinstance(given, str) else given
-
-    def _of_map(self, row: int, score: float) -> float:
-        start, knots = self._knots_of[row] or self._list_knots(row)
-        passed = bisect_right(knots, score) - 1
-        place = start + passed
-        return self._values[place] + self._slopes[place] * (score - knots[passed])
-
-    def _list_knots(self, row: int) -> tuple[int, list[float]]:
-        """Where the map's values begin, and its knots, which are kept as long as there is room: a
-        list is searched in a third of the time that a view takes."""
-        maps = self._maps
-        first, length = int(maps.firsts[row]), int(maps.lengths[row])
-        knots = self._knots_from.get(first)
-        if knots is None:
-            knots = maps.knots[first : first + length].tolist()
-        found = (first + int(maps.shifts[row]), knots)
-        if first in self._knots_from or self._listed + length <= _MOST_LISTED:
-            self._listed += 0 if first in self._knots_from else length
-            self._knots_from[first] = knots
-            self._knots_of[row] = found
-        return found
 
     def __call__(
         self, campaigns: Campaigns, scores: ArrayLike, fields: Fields = _NO_FIELDS
@@ -244,13 +194,9 @@ class EdgeAtlas:
         column = checked_scores(scores)
         if not isinstance(campaigns, str) and len(campaigns) != len(column):
             raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
-        if len(column) <= _FEW:
-            names = repeat(campaigns) if isinstance(campaigns, str) else campaigns
-            named = self._group_values(fields, len(column))
-            rows_of_few = map(self._row, names, named)
-            return np.array(list(map(self._of_map, rows_of_few, column.tolist())), np.float64)
-        rows = self._rows(campaigns, len(column), fields)
-        return self._maps.look_up(rows, column)
+        found, rows = np.empty(len(column)), self._rows(campaigns, len(column), fields)
+        self._look_up.look_up(rows, np.ascontiguousarray(column), found)
+        return found
 
     def quantiles(
         self,
@@ -300,12 +246,18 @@ class EdgeAtlas:
     def _rows(self, campaigns: Campaigns, count: int, fields: Fields) -> Integers:
         if self._groups is None and isinstance(campaigns, str):
             return np.full(count, self._row(campaigns))
-        names = [campaigns] * count if isinstance(campaigns, str) else campaigns
-        rows = np.fromiter(map(self._names.rows.get, names, repeat(0)), np.int64, count)
-        if not rows.all():
+        names = _listed(campaigns, count)
+        rows = np.empty(count, np.int64)
+        if not self._look_up.fill_rows(names, rows):
             named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
             rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows
+
+
+def _listed(campaigns: Campaigns, count: int) -> list[str]:
+    if isinstance(campaigns, str):
+        return [campaigns] * count
+    return campaigns if isinstance(campaigns, list) else list(campaigns)
 
 
 def _without_versions(campaigns: Campaigns) -> Campaigns:

@@ -1,6 +1,12 @@
-"""Maps of an edge atlas: their bytes, and the look-up of many scores at once."""
+"""Maps of an edge atlas: their bytes, and the look-up of scores, one by one or many at once.
 
+The look-up is compiled where a compiler was when this package was built (`_look_up.c`), and plain
+Python and numpy elsewhere. Both give the same to the last bit.
+"""
+
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -9,9 +15,16 @@ from numpy.typing import NDArray
 from sirocco_client.errors import BadAtlas
 from sirocco_client.requests import Floats
 
+try:
+    from sirocco_client._look_up import LookUp as CompiledLookUp
+except ImportError:
+    CompiledLookUp = None  # type: ignore[assignment, misc]
+
 Integers = NDArray[np.int64]
 Breath = Callable[[], None]
 
+# Measured: up to here one look-up after the other costs less than one vectorised call.
+_FEW: Final = 64
 _PIECE: Final = 8192
 _KNOTS_AT_ONCE: Final = 1 << 16
 _STEEPEST: Final = float(np.finfo(np.float64).max)
@@ -41,17 +54,16 @@ def slopes_of(knots: Floats, values: Floats) -> Floats:
 
 
 class EdgeMaps(NamedTuple):
-    """Of each map how many knots it has, the place of the first among all knots, which maps may
-    share, and what leads from a knot's place to that of its value; all knots; the values and slopes
-    of all maps, end to end; how often the longest is halved until one knot is left."""
+    """Of each map the place of its first knot among all knots, which maps may share, how many it
+    has, and what leads from a knot's place to that of its value; all knots; the values and slopes
+    of all maps, end to end."""
 
-    lengths: Integers
     firsts: Integers
+    lengths: Integers
     shifts: Integers
     knots: Floats
     values: Floats
     slopes: Floats
-    halvings: int
 
     @classmethod
     def of(
@@ -67,8 +79,7 @@ class EdgeMaps(NamedTuple):
             piece = slopes_of(knots[places[start : end + 1]], values[start : end + 1])
             slopes[start:end] = piece[:_KNOTS_AT_ONCE]
             breathe()
-        halvings = int(lengths.max() - 1).bit_length()
-        return cls(lengths, firsts, shifts, knots, values, slopes, halvings)
+        return cls(firsts, lengths, shifts, knots, values, slopes)
 
     @classmethod
     def read(cls, data: memoryview, offset: int, count: int, breathe: Breath) -> tuple[Self, int]:
@@ -100,25 +111,6 @@ class EdgeMaps(NamedTuple):
         firsts = np.cumsum(of_set) - of_set
         return cls.of(of_set[rows], firsts[rows], knots, values, breathe), offset
 
-    def look_up(self, rows: Integers, scores: Floats) -> Floats:
-        """Probabilities, (n,), of scores, each by the map of its row."""
-        pieces = (slice(start, start + _PIECE) for start in range(0, len(scores), _PIECE))
-        return np.concatenate([self._look_up(rows[piece], scores[piece]) for piece in pieces])
-
-    def _look_up(self, rows: Integers, scores: Floats) -> Floats:
-        """By halving, all scores at once, each between the bounds of its own map."""
-        place, length = self.firsts.take(rows), self.lengths.take(rows)
-        for _ in range(self.halvings):
-            half = length >> 1
-            # A map of one knot left has half = 0, and its place does not move.
-            place += half * (self.knots.take(place + half) <= scores)
-            length -= half
-        of_value = place + self.shifts.take(rows)
-        found: Floats = self.slopes.take(of_value)
-        found *= scores - self.knots.take(place)
-        found += self.values.take(of_value)
-        return found
-
 
 def _column(data: memoryview, offset: int, count: int, kind: str) -> tuple[NDArray[Any], int]:
     end = offset + count * np.dtype(kind).itemsize
@@ -141,3 +133,69 @@ def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:
     whole = (knots[last] == 1.0) & (knots[last - lengths + 1] == 0.0)
     if not (whole.all() and rising.all()):
         raise BadAtlas("atlas: knots of a map must increase strictly from 0.0 to 1.0")
+
+
+class PlainLookUp:
+    """Maps behind names, in Python and numpy: what `_look_up.c` does, to the last bit.
+
+    Scores are in [0, 1], rows those of maps.
+    """
+
+    def __init__(self, rows: dict[str, int], maps: EdgeMaps) -> None:
+        self._row_of, self._maps = rows.get, maps
+        self._halvings = int(maps.lengths.max() - 1).bit_length()
+        # For single scores: an item of a memoryview costs a third of one of numpy.
+        views = (maps.knots, maps.values, maps.slopes)
+        self._views = [column.data.cast("B").cast("d") for column in views]
+        self._firsts, self._shifts = maps.firsts.data, maps.shifts.data
+        self._stops = (maps.firsts + maps.lengths).data
+
+    def at(self, name: str, score: float) -> float | None:
+        """Probability of one score; None of a name without a row, and of what is no float in
+        [0, 1]."""
+        row = self._row_of(name)
+        if row is None or type(score) is not float or not 0.0 <= score <= 1.0:
+            return None
+        return self.of_row(row, score)
+
+    def of_row(self, row: int, score: float) -> float:
+        """Probability of one score by the map of the row."""
+        knots, values, slopes = self._views
+        place = bisect_right(knots, score, self._firsts[row], self._stops[row]) - 1
+        at = place + self._shifts[row]
+        return values[at] + slopes[at] * (score - knots[place])
+
+    def fill_rows(self, names: list[str], rows: Integers) -> bool:
+        """Writes the row of each of n names, 0 of an unknown one; whether all are known."""
+        rows[:] = np.fromiter(map(self._row_of, names, repeat(0)), np.int64, len(rows))
+        return bool(rows.all())
+
+    def look_up(self, rows: Integers, scores: Floats, found: Floats) -> None:
+        """Writes the probabilities, (n,), of scores, each by the map of its row."""
+        if len(rows) <= _FEW:
+            found[:] = [*map(self.of_row, rows.tolist(), scores.tolist())]
+            return
+        for start in range(0, len(rows), _PIECE):
+            piece = slice(start, start + _PIECE)
+            found[piece] = self._look_up(rows[piece], scores[piece])
+
+    def _look_up(self, rows: Integers, scores: Floats) -> Floats:
+        """By halving, all scores at once, each between the bounds of its own map."""
+        maps = self._maps
+        place, length = maps.firsts.take(rows), maps.lengths.take(rows)
+        for _ in range(self._halvings):
+            half = length >> 1
+            # A map of one knot left has half = 0, and its place does not move.
+            place += half * (maps.knots.take(place + half) <= scores)
+            length -= half
+        of_value = place + maps.shifts.take(rows)
+        found: Floats = maps.slopes.take(of_value)
+        found *= scores - maps.knots.take(place)
+        found += maps.values.take(of_value)
+        return found
+
+
+COMPILED: Final = CompiledLookUp is not None
+"""Whether look-ups in this process are compiled."""
+
+LookUp = PlainLookUp if CompiledLookUp is None else CompiledLookUp
