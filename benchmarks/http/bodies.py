@@ -56,9 +56,14 @@ class Form:
     """Whether scores and probabilities are doubles."""
 
 
-def _columns(question: ScoresRequest) -> bytes:
+def columns_of(question: ScoresRequest) -> dict[str, Any]:
+    """As JSON has it."""
     campaigns, scores = list(question.campaigns), question.scores.tolist()
-    return orjson.dumps({"target": TARGET, "campaigns": campaigns, "scores": scores})
+    return {"target": TARGET, "campaigns": campaigns, "scores": scores}
+
+
+def _columns(question: ScoresRequest) -> bytes:
+    return orjson.dumps(columns_of(question))
 
 
 def _one_campaign(question: ScoresRequest) -> bytes:
@@ -98,7 +103,8 @@ def _u4(numbers: Sequence[int]) -> bytes:
     return np.array(numbers, "<u4").tobytes()
 
 
-def _of_json(answer: bytes) -> Floats:
+def of_json(answer: bytes) -> Floats:
+    """The probabilities, (n,), of an answer in JSON."""
     return np.array(orjson.loads(answer)["probabilities"], float)
 
 
@@ -110,9 +116,9 @@ def _of_columns(answer: bytes) -> Floats:
 
 
 FORMS = {
-    "columns": Form(JSON, _columns, _of_json),
-    "one campaign": Form(JSON, _one_campaign, _of_json),
-    "rows": Form(JSON, _rows, _of_json),
+    "columns": Form(JSON, _columns, of_json),
+    "one campaign": Form(JSON, _one_campaign, of_json),
+    "rows": Form(JSON, _rows, of_json),
     "binary, ids": Form(COLUMNS, _binary_ids, _of_columns, exact=False),
     "binary, names": Form(COLUMNS, _binary_names, _of_columns),
 }

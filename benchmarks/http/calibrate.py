@@ -12,6 +12,10 @@ which costs more and bounds less.
 The naive ones are FastAPI with pydantic and one look-up per score, by numpy.interp or by
 scikit-learn.
 
+`key and id` is the same as `columns`, of a service that asks for API keys, with an `X-Request-Id`;
+`interval` and `quantile` ask for those; `3 fields` has values of three fields with each score, and
+the maps have effects of them. Their ratios are over `columns`.
+
 The peers serve one isotonic map by scikit-learn, each in an environment of its own, installed as
 its documentation says, in several settings; the ratios take the best of each. MLServer is shown
 with httptools too, which it does not ask for. They are asked the question of `one campaign`. Their
@@ -23,18 +27,40 @@ All answers are checked against each other: to 1e-9, single precision to 1e-6.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
+import httpx
 import numpy as np
 import orjson
 
 from benchmarks.core.traffic import random_maps, random_scores
 from benchmarks.figures import Cell, Table
-from benchmarks.http.bodies import FORMS, PATH, TARGET, Form, Ids, ScoresRequest
-from benchmarks.http.calibrate_ratios import ECHO, ECHOES, NAIVE, column_of, ratios
+from benchmarks.http.bodies import (
+    FIELD_VALUES,
+    FORMS,
+    PATH,
+    TARGET,
+    Form,
+    Ids,
+    ScoresRequest,
+    columns_of,
+    of_json,
+)
+from benchmarks.http.calibrate_ratios import (
+    ECHO,
+    ECHOES,
+    FIELDS,
+    INTERVAL,
+    KEY_AND_ID,
+    NAIVE,
+    QUANTILE,
+    column_of,
+    ratios,
+)
 from benchmarks.http.load import CONNECTIONS, Rounds, Way, get, post, take_turns
-from benchmarks.http.servers import MAPS_SEED, Server, started
+from benchmarks.http.servers import HOST, MAPS_SEED, Server, started
 from benchmarks.machine import on_core
 from benchmarks.parts import Part, say
 from benchmarks.peers.baselines import interpolated
@@ -42,6 +68,9 @@ from benchmarks.peers.environments import NotInstalled
 from benchmarks.peers.servers import PEERS, NotStarted, serving
 from benchmarks.store import private_store
 from calibrators import Atlas, CalibrationMap
+from calibrators.fields.effects import EffectTable, FieldEffects
+from calibrators.fields.sums import OTHER
+from calibrators.maps.calibration_map import PLACES, Spreads
 
 SEED = 17
 BODIES = 16
@@ -49,6 +78,7 @@ ALONE = ("columns", "rows", "binary, ids")
 """What is asked over one connection too."""
 ROUNDS = Rounds(seconds=0.05, most_requests=4_000, patience_seconds=120.0)
 EXACT, SINGLE = 1e-9, 1e-6
+ADMIN_KEY = "benchmark-" + "k" * 32
 
 Maps = Mapping[str, CalibrationMap]
 Ways = dict[str, Way]
@@ -93,16 +123,76 @@ def _group(name: str) -> int:
 
 def _ours(opened: ExitStack, maps: Maps, rounds: int) -> Ways:
     """Sirocco, the echoes, and the naive services."""
+    atlas = Atlas.build(maps, next(iter(maps.values())))
+    spreads = Spreads.of(-8.0, -0.5, np.full((1 + len(maps), PLACES), 0.1))
     store = opened.enter_context(private_store())
-    store.publish(Atlas.build(maps, next(iter(maps.values()))))
+    store.publish(atlas.with_spreads(spreads))
     ours = opened.enter_context(started("sirocco", store.url))
     echoes = {name: opened.enter_context(started(kind, store.url)) for name, kind in ECHOES.items()}
     ways = dict(_forms({"sirocco": ours, **echoes}, rounds))
+    ways |= _with_options(opened, atlas, ours, rounds)
     for name, kind in NAIVE.items():
         server = opened.enter_context(started(kind, campaigns=len(maps)))
         form = FORMS["columns"]
         ways[name] = Way(server, _message(form), form.probabilities, rounds)
     return ways
+
+
+def _with_options(opened: ExitStack, atlas: Atlas, plain: Server, rounds: int) -> Ways:
+    """Sirocco, asked in columns for more, or by callers that it must know."""
+    effects = opened.enter_context(_serving(atlas.with_effects(_effects())))
+    keyed = opened.enter_context(_serving(atlas, {"SIROCCO_BOOTSTRAP_ADMIN_KEY": ADMIN_KEY}))
+    headers = {"Authorization": f"Bearer {_key(keyed)}", "X-Request-Id": f"{SEED:032x}"}
+    asked: dict[str, tuple[Server, Callable[[ScoresRequest], bytes]]] = {
+        KEY_AND_ID: (keyed, lambda question: _asking(question, headers)),
+        INTERVAL: (plain, lambda question: _asking(question, interval=0.9)),
+        QUANTILE: (plain, lambda question: _asking(question, quantile=0.2)),
+        FIELDS: (effects, lambda question: _asking(question, fields=_values(question))),
+    }
+    return {
+        f"sirocco, columns, {name}": Way(server, message, of_json, rounds)
+        for name, (server, message) in asked.items()
+    }
+
+
+@contextmanager
+def _serving(
+    atlas: Atlas, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Server]:
+    with private_store() as store:
+        store.publish(atlas)
+        with started("sirocco", store.url, environment=environment) as server:
+            yield server
+
+
+def _effects() -> FieldEffects:
+    """Of all values of the fields; together they change nothing, so that answers can be checked."""
+    sizes = dict(zip(FIELD_VALUES, (0.3, -0.1, -0.2), strict=True))
+    values = {name: [f"{name}-{n}" for n in range(count)] for name, count in FIELD_VALUES.items()}
+    each = {name: dict.fromkeys([OTHER, *values[name]], size) for name, size in sizes.items()}
+    return FieldEffects({name: EffectTable.of(of_values, {}) for name, of_values in each.items()})
+
+
+def _values(question: ScoresRequest) -> dict[str, list[str]]:
+    rng, number = np.random.default_rng(SEED), len(question.scores)
+    drawn = {name: rng.integers(0, count, number) for name, count in FIELD_VALUES.items()}
+    return {name: [f"{name}-{n}" for n in numbers] for name, numbers in drawn.items()}
+
+
+def _key(server: Server) -> str:
+    """The token of a key that may calibrate."""
+    answer = httpx.post(
+        f"http://{HOST}:{server.port}/v1/admin/keys",
+        json={"scopes": ["calibrate"], "name": "benchmark"},
+        headers={"Authorization": f"Bearer {ADMIN_KEY}"},
+    )
+    return str(answer.raise_for_status().json()["token"])
+
+
+def _asking(
+    question: ScoresRequest, headers: Mapping[str, str] = MappingProxyType({}), **more: object
+) -> bytes:
+    return post(PATH, orjson.dumps(columns_of(question) | more), headers=headers)
 
 
 def _forms(servers: Mapping[str, Server], rounds: int) -> Iterator[tuple[str, Way]]:

@@ -12,6 +12,9 @@ PLAIN_ECHO = "raw ASGI echo on uvicorn alone"
 """Without sirocco's bounds on connections, and with uvicorn's timer per request."""
 ECHOES = {ECHO: "echo", PLAIN_ECHO: "uvicorn-echo"}
 NAIVE = {"naive, numpy.interp": "naive-interpolation", "naive, scikit-learn": "naive-scikit-learn"}
+KEY_AND_ID, INTERVAL, QUANTILE, FIELDS = "key and id", "interval", "quantile", "3 fields"
+OPTIONS = (KEY_AND_ID, INTERVAL, QUANTILE, FIELDS)
+"""What a request may say besides, and which costs more."""
 FRAMEWORKS = ("BentoML", "MLServer", "LitServe", "Ray Serve")
 ADDED = ("MLServer and httptools",)
 """With a package that its documentation does not ask for."""
@@ -36,6 +39,12 @@ def ratios(rows: Table) -> Table:
             for name in FRAMEWORKS + ADDED
         },
         **{f"predictions/s of a core, {form}": _rates(rows, columns, form) for form in FORMS},
+    }
+    found |= {
+        f"columns with {option} over columns": _over(
+            rows, columns, (f"{_COLUMNS}, {option}",), _COLUMNS
+        )
+        for option in OPTIONS
     }
     return {name: row for name, row in found.items() if row}
 

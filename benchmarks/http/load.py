@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from benchmarks.figures import Cell, Figure
@@ -61,10 +61,16 @@ class Connections:
         return body
 
 
-def post(path: str, body: bytes, content_type: str = "application/json") -> bytes:
+def post(
+    path: str,
+    body: bytes,
+    content_type: str = "application/json",
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> bytes:
     """An HTTP request with a body."""
+    more = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {content_type}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {HOST}\r\nContent-Type: {content_type}\r\n{more}"
         f"Content-Length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body

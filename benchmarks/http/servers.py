@@ -11,12 +11,13 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 import uvicorn
 from fastapi import FastAPI
@@ -58,13 +59,19 @@ class Server:
 
 
 @contextmanager
-def started(kind: str, redis_url: str = "", campaigns: int = 0) -> Iterator[Server]:
-    """A server of one of KINDS; it ends with the block, and with this process."""
+def started(
+    kind: str,
+    redis_url: str = "",
+    campaigns: int = 0,
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Server]:
+    """A server of one of KINDS, with more in its environment; it ends with the block, and with this
+    process."""
     port = free_port(HOST)
     options = {"port": port, "redis": redis_url, "campaigns": campaigns, "parent": os.getpid()}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     command = [sys.executable, "-m", "benchmarks.http.servers", kind, *arguments]
-    process = subprocess.Popen(command, cwd=ROOT)
+    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment})
     try:
         await_listening(process, port)
         yield Server(port, process.pid)

@@ -4,7 +4,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from benchmarks.figures import Table, middle
-from benchmarks.http.calibrate_ratios import ECHOES, FRAMEWORKS, column_of
+from benchmarks.http.calibrate_ratios import (
+    ECHOES,
+    FIELDS,
+    FRAMEWORKS,
+    INTERVAL,
+    KEY_AND_ID,
+    QUANTILE,
+    column_of,
+)
 
 Tables = Mapping[str, Table]
 LINEAR = 12.0
@@ -126,6 +134,21 @@ TARGETS = (
             ("batch of 1", 1.4, "columns", 1),
             ("batch of 100, columns", 3, "columns", 100),
             ("batch of 1,000, binary", 2.5, "binary, ids", 1_000),
+        )
+    ),
+    *(
+        Target(
+            f"calibration over HTTP, batch of {size}, with {option}, CPU over that without",
+            limit,
+            "x",
+            _ratio(f"columns with {option} over columns", size),
+        )
+        for option, limit, size in (
+            (KEY_AND_ID, 1.15, 1),
+            (KEY_AND_ID, 1.15, 100),
+            (INTERVAL, 1.25, 100),
+            (QUANTILE, 1.25, 100),
+            (FIELDS, 1.3, 100),
         )
     ),
     *(

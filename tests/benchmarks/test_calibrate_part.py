@@ -7,7 +7,7 @@ import pytest
 from benchmarks.figures import Figure, Table, middle
 from benchmarks.http import calibrate, languages
 from benchmarks.http.bodies import FORMS
-from benchmarks.http.calibrate_ratios import ECHOES, NAIVE
+from benchmarks.http.calibrate_ratios import ECHOES, NAIVE, OPTIONS
 from benchmarks.http.load import Rounds
 from benchmarks.peers.environments import NotInstalled
 from tests.benchmarks.cells import check
@@ -33,9 +33,10 @@ def test_calibrate_has_a_row_for_each_server_and_form(calibrated):
     all_forms = ("sirocco", *ECHOES)
     forms = {f"{server}, {form}" for server in all_forms for form in FORMS}
     alone = {f"{name}, {form}, one connection" for name in all_forms for form in calibrate.ALONE}
-    assert set(calibrated) == forms | alone | set(NAIVE) | {"BentoML, one worker"}
+    options = {f"sirocco, columns, {option}" for option in OPTIONS}
+    assert set(calibrated) == forms | alone | options | set(NAIVE) | {"BentoML, one worker"}
     columns = ["batch of 1", "batch of 1, wall", "batch of 40", "batch of 40, wall"]
-    assert all(list(calibrated[name]) == columns for name in forms | alone | set(NAIVE))
+    assert all(list(calibrated[name]) == columns for name in forms | alone | options | set(NAIVE))
 
 
 def test_calibrate_says_which_peer_is_not_there(calibrated):
@@ -43,11 +44,13 @@ def test_calibrate_says_which_peer_is_not_there(calibrated):
     ratios = calibrate.ratios(calibrated)
     assert not any("BentoML" in name for name in ratios)
     assert set(ratios["sirocco over echo, columns"]) == {"batch of 1", "batch of 40"}
+    assert all(ratios[f"columns with {option} over columns"] for option in OPTIONS)
 
 
 def test_calibrate_puts_the_best_setting_of_a_peer_over_ours():
     figure = Figure(50.0, 40.0, 60.0)
     names = [*(f"{server}, {form}" for server in ("sirocco", *ECHOES) for form in FORMS), *NAIVE]
+    names += [f"sirocco, columns, {option}" for option in OPTIONS]
     rows: Table = {name: {"batch of 100": figure, "batch of 100, wall": 9.0} for name in names}
     rows |= {"LitServe": {"batch of 100": 900.0}, "LitServe, batching": {"batch of 100": 800.0}}
     ratios = calibrate.ratios(rows)

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from sirocco_client.errors import BadAtlas
 from sirocco_client.requests import Floats
 
+CompiledLookUp: "type[_look_up.LookUp] | None"
 try:
-    from sirocco_client._look_up import LookUp as CompiledLookUp
+    from sirocco_client import _look_up
 except ImportError:
-    CompiledLookUp = None  # type: ignore[assignment, misc]
+    CompiledLookUp = None
+else:
+    CompiledLookUp = _look_up.LookUp
 
 Integers = NDArray[np.int64]
 Breath = Callable[[], None]
