@@ -103,17 +103,17 @@ class LastGood:
 
     def _write(self, published: Published, pause: Callable[[], None]) -> None:
         newest, before = self._folder / NEWEST, self._folder / BEFORE
-        found = _version_of(newest)
+        found = _version_of(newest, pause)
         if found == published.version:
             return
         if found is not None:
             # A process that starts in between reads this one.
             newest.replace(before)
-        write_durably(newest, _paced(packed(published, self._store), pause))
+        write_durably(newest, _paced(packed(published, self._store, pause), pause))
 
 
-def packed(published: Published, store: str) -> list[bytes]:
-    """The bytes of a version of that store, in parts."""
+def packed(published: Published, store: str, pause: Callable[[], None]) -> list[bytes]:
+    """The bytes of a version of that store, in parts; `pause` as in `LastGood.keep`."""
     manifest = {
         "store": store,
         "version": published.version,
@@ -124,10 +124,7 @@ def packed(published: Published, store: str) -> list[bytes]:
     }
     about = orjson.dumps(manifest, option=orjson.OPT_SERIALIZE_NUMPY)
     parts = [_LENGTH.pack(len(about)), about, *published.atlases.values()]
-    digest = sha256()
-    for part in parts:
-        digest.update(part)
-    return [_HEADER.pack(MAGIC, SCHEMA_VERSION, digest.digest()), *parts]
+    return [_HEADER.pack(MAGIC, SCHEMA_VERSION, _digest(parts, pause)), *parts]
 
 
 def unpacked(data: bytes, store: str) -> Published:
@@ -144,30 +141,37 @@ def unpacked(data: bytes, store: str) -> Published:
     return Published(about["version"], *times, atlases, about["report"], digests)
 
 
-def _checked(data: bytes) -> tuple[dict[str, Any], int]:
+def _checked(data: bytes, pause: Callable[[], None] = lambda: None) -> tuple[dict[str, Any], int]:
     """The manifest, and where the atlases begin."""
     if len(data) < _HEADER.size + _LENGTH.size or data[:4] != MAGIC:
         raise UnusableFile(f"it does not begin with {MAGIC.decode()}")
     _, schema_version, digest = _HEADER.unpack_from(data)
     if schema_version != SCHEMA_VERSION:
         raise UnusableFile(f"schema_version {schema_version}: only {SCHEMA_VERSION} is known")
-    if sha256(memoryview(data)[_HEADER.size :]).digest() != digest:
+    if _digest([data], pause, _HEADER.size) != digest:
         raise UnusableFile("its sha256 is wrong")
     start = _HEADER.size + _LENGTH.size
     behind = start + _LENGTH.unpack_from(data, _HEADER.size)[0]
     return orjson.loads(data[start:behind]), behind
 
 
-def _version_of(path: Path) -> str | None:
+def _version_of(path: Path, pause: Callable[[], None]) -> str | None:
     """The version that the file holds, if it is whole."""
     try:
-        return str(_checked(path.read_bytes())[0]["version"])
+        return str(_checked(path.read_bytes(), pause)[0]["version"])
     except (OSError, UnusableFile):
         return None
 
 
-def _paced(parts: list[bytes], pause: Callable[[], None]) -> Iterator[bytes]:
+def _digest(parts: list[bytes], pause: Callable[[], None], begin: int = 0) -> bytes:
+    digest = sha256()
+    for piece in _paced(parts, pause, begin):
+        digest.update(piece)
+    return digest.digest()
+
+
+def _paced(parts: list[bytes], pause: Callable[[], None], begin: int = 0) -> Iterator[bytes]:
     for part in parts:
-        for start in range(0, len(part), _PIECE_BYTES):
+        for start in range(begin, len(part), _PIECE_BYTES):
             pause()
             yield part[start : start + _PIECE_BYTES]

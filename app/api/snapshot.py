@@ -93,7 +93,8 @@ def _complete(
     published: Published, targets: Iterable[str], before: Snapshot, pause: Callable[[], None]
 ) -> dict[str, Any]:
     packed, everywhere = published.atlases, Atlas.empty()
-    earlier = {**before.atlases, **_by_name(before.challengers)}
+    tried = {CHALLENGER_OF(target): atlas for target, atlas in before.challengers.items()}
+    earlier = {**before.atlases, **tried}
 
     def read(name: str) -> Atlas:
         data, known = packed[name], earlier.get(name)
@@ -111,7 +112,7 @@ def _complete(
     named = {target: CHALLENGER_OF(target) for target in running}
     challengers = {target: read(name) for target, name in named.items() if name in packed}
     splits = {name: split_of(one, before.splits.get(name)) for name, one in running.items()}
-    names = [*atlases, *_by_name(challengers)]
+    names = [*atlases, *map(CHALLENGER_OF, challengers)]
     return {
         "atlases": atlases,
         "packed": {name: packed.get(name, everywhere.to_bytes()) for name in names},
@@ -119,11 +120,6 @@ def _complete(
         "challengers": challengers,
         "splits": {target: split for target, split in splits.items() if split is not None},
     }
-
-
-def _by_name(challengers: Mapping[str, Atlas]) -> dict[str, Atlas]:
-    """As versions name them."""
-    return {CHALLENGER_OF(target): atlas for target, atlas in challengers.items()}
 
 
 _MOST_SECONDS: Final = 0.02
@@ -397,11 +393,10 @@ class Refresher:
         logger.error("refused %s, still serving %s: %s", version, self.current.version, error)
 
     def _read_heartbeat(self) -> None:
-        try:
+        state = None
+        # Whether the store is away is for the look at the versions to say.
+        with suppress(StorageUnavailable):
             state = self._heartbeat.read() if self._heartbeat else None
-        except StorageUnavailable:
-            # Whether the store is away is for the look at the versions to say.
-            state = None
         self.worker = state or {}
         failed = self.worker.get("consecutive_failures")
         self.failed_refits = failed if isinstance(failed, int) else 0

@@ -111,7 +111,7 @@ class Models:
         fields = {as_text(name): as_bytes(value) for name, value in stored.items()}
         manifest = unpack_manifest(version, fields.get("manifest"), SCHEMA_VERSION)
         contents = fields.get("contents", b"")
-        check_digest(version, "contents", contents, manifest["contents_sha256"])
+        check_digest(version, "contents", sha256(contents).hexdigest(), manifest["contents_sha256"])
         return Trained(
             target,
             manifest["window"],
@@ -160,5 +160,5 @@ def _model(version: str, about: dict[str, Any] | None, fields: dict[str, bytes])
         return None
     chunks = range(about["chunks"])
     data = b"".join(fields.get(f"model:{place}", b"") for place in chunks)
-    check_digest(version, "model", data, about["sha256"])
+    check_digest(version, "model", sha256(data).hexdigest(), about["sha256"])
     return data

@@ -61,6 +61,15 @@ def test_chunks_of_any_size_give_the_same_bytes(redis_client, token):
         assert versions.load(version).atlases == {"click": b"v" * 100}
 
 
+def test_requests_have_their_turn_while_a_large_atlas_is_read(redis_client, token):
+    versions, pauses = Versions(redis_client, kept=1), []
+    version = versions.publish(token, 1.0, 2.0, {"click": bytes(2**20)}, {})
+
+    versions.load(version, None, lambda: pauses.append(None))
+
+    assert len(pauses) == 4, "none for a whole megabyte"
+
+
 def test_what_did_not_change_since_the_version_before_is_not_read_again(versions, token):
     """A reader can tell by the object that nothing changed, and spare itself the rest."""
     ids = [versions.publish(token, 1.0, 2.0, ATLASES | {"view": data}, {}) for data in (b"", b"w")]
