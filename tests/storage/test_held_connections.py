@@ -3,17 +3,20 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 import redis.asyncio
+import uvloop
 from redis.commands.core import AsyncScript
 from redis.exceptions import RedisError, ResponseError
 
 from app.storage.redis.client import _HELD, INGEST_CONNECTIONS, HeldConnections, open_async_redis
 
 TIMEOUT = 0.5
+_TURNS_OF_SENDING = 20
 
 
 def in_use(client: redis.asyncio.Redis) -> int:
@@ -120,6 +123,29 @@ def test_no_reply_is_read_by_the_command_after_a_time_out(own_server):
             assert all(one.socket_timeout == TIMEOUT for one in _available(client))
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_reply_that_has_come_while_the_loop_stood_still_is_taken(own_server, run):
+    async def stall(command: Coroutine[Any, Any, Any], name: str) -> Any:
+        os.kill(own_server.process_id, signal.SIGSTOP)
+        replied = asyncio.create_task(command)
+        for _ in range(_TURNS_OF_SENDING):
+            await asyncio.sleep(0)
+        os.kill(own_server.process_id, signal.SIGCONT)
+        while not other.exists(name):
+            await asyncio.sleep(0)
+        time.sleep(2 * TIMEOUT)
+        return await replied
+
+    async def story() -> None:
+        async with client_of(own_server.url, TIMEOUT) as client:
+            await client.ping()
+            assert await stall(HeldConnections(client).run("SET", "held", "1"), "held") == b"OK"
+            assert await stall(client.set("pooled", "1"), "pooled")
+
+    with redis.Redis.from_url(own_server.url) as other:
+        run(story())
 
 
 def _available(client: redis.asyncio.Redis) -> list[redis.asyncio.connection.AbstractConnection]:

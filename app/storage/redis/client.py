@@ -7,11 +7,12 @@ is an atomic step that Redis runs as a whole.
 
 import os
 import re
-from asyncio import Lock, sleep, timeout, to_thread
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from asyncio import Lock, Timeout, get_running_loop, sleep, timeout, to_thread
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib.resources import files
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
@@ -196,7 +197,36 @@ def _packing(
             else:
                 await self.send_packed_command(await _packed_in_pieces(arguments), **named)
 
+        async def read_response(self, *arguments: Any, **named: Any) -> Any:
+            if self.socket_timeout is None:
+                return await super().read_response(*arguments, **named)
+            async with _time_limit(self.socket_timeout):
+                return await super().read_response(*arguments, timeout=inf, **named)
+
     return Packing
+
+
+@asynccontextmanager
+async def _time_limit(seconds: float) -> AsyncIterator[None]:
+    """Raises TimeoutError after so long, but takes what has come by then: uvloop runs timers before
+    it reads, so where the loop stands still for so long every reply would be too late."""
+    async with timeout(None) as limit:
+        run_out = get_running_loop().call_later(seconds, _end, limit)
+        try:
+            yield
+        finally:
+            run_out.cancel()
+
+
+def _end(limit: Timeout, turns: int = 2) -> None:
+    """In the first turn the loop reads, in the second those run that wait for what it read."""
+    loop = get_running_loop()
+    if turns:
+        loop.call_soon(_end, limit, turns - 1)
+    else:
+        # It may be over by now.
+        with suppress(RuntimeError):
+            limit.reschedule(loop.time())
 
 
 async def _packed_in_pieces(arguments: Sequence[Any]) -> list[bytes]:
@@ -231,7 +261,7 @@ class HeldConnections:
         connection = self._idle.pop() if self._idle else await self._taken()
         connection.socket_timeout = None
         try:
-            async with timeout(self._seconds):
+            async with _time_limit(self._seconds):
                 if not connection.is_connected or await connection.can_read():
                     # The server has closed it, or is about to.
                     await self._pool.ensure_connection(connection)
