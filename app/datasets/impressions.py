@@ -104,12 +104,16 @@ class LogColumns:
         """The columns of texts that a row may leave empty."""
         return self.fields if self.model_version is None else (*self.fields, self.model_version)
 
+    @property
+    def weight(self) -> str | None:
+        """The column that says as how many a row counts; None where each is one."""
+        return self.impressions or self.weights
+
     def weighted(self, rows: LogRows) -> tuple[LogRows, Floats | None]:
         """The rows that count, and as how many each of them does; None where each is one."""
-        name = self.impressions or self.weights
-        if name is None:
+        if self.weight is None:
             return rows, None
-        column = rows.column(name)
+        column = rows.column(self.weight)
         if self.impressions is None:
             weights = column.within(0, _MOST, _WEIGHT_RULE)
         else:
@@ -170,7 +174,7 @@ def event_batches(
     """The events of a log in order, and their rows; errors as above, also of a log without rows,
     unless it may be empty."""
     words = (columns.campaign, *columns.texts)
-    reader = LogReader(where, columns.choose, columns.types, words, reading)
+    reader = LogReader(where, columns.choose, columns.types, words, reading, columns.weight)
     parse = partial(_events_of, columns=columns)
     for found, _ in reader.parsed(parse, may_be_empty=may_be_empty):
         yield found

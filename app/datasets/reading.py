@@ -1,6 +1,7 @@
 """One reader for every log: parts in order, batches of rows, and bad rows refused or skipped."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,6 +32,7 @@ class LogReader:
     choose : the columns to read; all parts must have those of the first.
     types : Arrow types of columns of text files; the others are guessed.
     words : columns whose values repeat: Parquet keeps them as a dictionary.
+    weights : the column that says as how many a row counts, if there is one.
     """
 
     where: Where
@@ -38,6 +40,7 @@ class LogReader:
     types: Mapping[str, Any]
     words: Sequence[str] = ()
     reading: Reading = field(default_factory=Reading)
+    weights: str | None = None
 
     def parsed(
         self,
@@ -50,17 +53,18 @@ class LogReader:
         """What `parse` makes of each batch, and the rows of it that were not skipped; where it
         gives None, no row counts.
 
-        A `CommandError` names file, row, column, value and rule, or a log without rows, unless it
-        may be empty.
+        A `CommandError` names file, row, column, value and rule of the first wrong row, or a log
+        without rows, unless it may be empty.
         """
-        empty = True
+        empty, weightless = True, False
         for batch in self.batches(rows, block_bytes):
             found, kept = self._parsed(parse, batch)
+            weightless = weightless or len(kept) > 0
             if found is not None:
                 empty = False
                 yield found, kept
         if empty and not may_be_empty:
-            raise self._no_rows()
+            raise self._no_rows(weightless=weightless)
 
     def whole(self, parse: Callable[[LogRows], T]) -> T:
         """What `parse` makes of all rows at once; the error is as above."""
@@ -141,7 +145,7 @@ class LogReader:
                 return parse(rows), rows
             except BadRows as bad:
                 if not self.reading.skip_bad:
-                    raise
+                    raise _first(bad, parse, rows) from None
                 self.reading.skipped.add(len(bad.numbers), bad.why, bad.examples)
                 rows = rows.without(bad.numbers)
         return None, rows
@@ -149,10 +153,24 @@ class LogReader:
     def _skip_line(self, example: str, why: str) -> None:
         self.reading.skipped.add(1, why, [example])
 
-    def _no_rows(self) -> CommandError:
+    def _no_rows(self, *, weightless: bool = False) -> CommandError:
         skipped = " ".join(self.reading.skipped.notes())
         left = f"no row of the log is left. {skipped}" if skipped else "the log has no rows"
+        if weightless:
+            left += f" that count: {self.weights} = 0 in each; in one it must be more than 0"
         return CommandError(f"{shown(self.where)}: {left}")
+
+
+def _first(bad: BadRows, parse: Callable[[LogRows], object], rows: LogRows) -> BadRows:
+    """The error of the first wrong row: columns are checked one after another."""
+    with suppress(CommandError):
+        while len(rows := rows.only(rows.row_numbers() < bad.numbers[0])):
+            try:
+                parse(rows)
+                break
+            except BadRows as earlier:
+                bad = earlier
+    return bad
 
 
 def require_parquet(path: Path, what: str) -> None:

@@ -207,7 +207,12 @@ def test_weights_that_no_bin_can_hold_are_said_to_be(tmp_path, refused, weight, 
         ("n,k", "1.5,1", {"impressions": "n", "clicks": "k"}, "n = 1.5; a count is a whole number"),
         ("w", "-1", {"weights": "w"}, "w = -1.0; a weight is a number from 0 to 1e12"),
         ("w", "2e12", {"weights": "w"}, "w = 2000000000000.0; a weight is a number from 0 to"),
-        ("w", "0", {"weights": "w"}, "the log has no rows"),
+        (
+            "w",
+            "0",
+            {"weights": "w"},
+            "the log has no rows that count: w = 0 in each; in one it must",
+        ),
         ("w", "1", {"weights": "x"}, "name the weights column with --weights"),
     ],
 )
@@ -217,6 +222,12 @@ def test_weights_that_cannot_be(tmp_path, head, row, columns, expected):
     with pytest.raises(CommandError) as caught:
         read_log(path, LogColumns(**columns))
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "backtest"])
+def test_the_first_wrong_row_is_named_whichever_column_is_read_first(tmp_path, refused, command):
+    rows = f"{START},a,0.5,1\n{START},a,0.5,x\n{START},a,1.5,1\n{START},,0.5,1\nnoon,a,0.5,1\n"
+    assert "row 2: outcome = 'x'" in refused(command, csv(tmp_path, rows))
 
 
 @pytest.mark.parametrize(

@@ -348,7 +348,8 @@ class LogRun:
     def read(self) -> Iterator[float]:
         """Read all rows; gives the share that is done."""
         columns = self._columns
-        log = LogReader(self._where, self._choose, columns.types, columns.words, self._reading)
+        how = (columns.types, columns.words, self._reading, columns.log.weight)
+        log = LogReader(self._where, self._choose, *how)
         batches = log.parsed(lambda rows: self.reader.batch(rows), BATCH_ROWS, BLOCK_BYTES)
         for batch, rows in _read_ahead(batches):
             self.log.add(batch)
