@@ -141,7 +141,7 @@ class Authorization:
             found = self._found(given, table, now)
         caller = found.caller
         if scope not in caller.scopes:
-            raise _missing(scope)
+            raise _missing(scope, caller)
         if caller.limit is not None and not caller.limit.take():
             raise _too_many(caller.limit)
         return caller
@@ -174,16 +174,20 @@ class Authorization:
         return limit
 
 
-def _missing(scope: KeyScope) -> Problem:
+def _missing(scope: KeyScope, caller: Caller) -> Problem:
     detail = f"the key has not the scope {scope.value}, which this needs"
-    return Problem(HTTPStatus.FORBIDDEN, "missing-scope", detail, scope=scope.value)
+    told = _texts(caller.headers())
+    return Problem(HTTPStatus.FORBIDDEN, "missing-scope", detail, told, scope=scope.value)
 
 
 def _too_many(limit: RateLimit) -> Problem:
     detail = f"rate_limit = {limit.quota}: the key may make no more requests in this second"
-    told = {name.decode(): value.decode() for name, value in limit.headers()}
-    headers = {"Retry-After": "1", **told}
+    headers = {"Retry-After": "1", **_texts(limit.headers())}
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "rate-limited", detail, headers)
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    return {name.decode(): value.decode() for name, value in headers}
 
 
 CALLER: Final = "sirocco.caller"
@@ -223,13 +227,13 @@ class Authorized:
                 message["headers"] = [*message["headers"], *extra]
             await send(message)
 
+        answer = self._app
         try:
             self._admit(scope)
         except Problem as problem:
-            await problem.response()(scope, receive, send_with_headers)
-            return
+            answer = problem.response()
         extra += caller_of(scope).headers()
-        await self._app(scope, receive, send_with_headers)
+        await answer(scope, receive, send_with_headers)
 
     def _admit(self, scope: Scope) -> None:
         path = scope["path"]
@@ -240,11 +244,11 @@ class Authorized:
         if needed is None:
             return
         caller = self._authorization.admitted(scope["headers"], needed, perf_counter())
+        scope[CALLER] = caller
         if caller is ANYBODY:
             _check_not_foreign(scope, self._hosts)
         if caller.campaigns and path.startswith(_WHOLE):
             raise not_found("the key sees some campaigns only, and this is of all")
-        scope[CALLER] = caller
 
 
 def _check_not_foreign(scope: Scope, hosts: Collection[str]) -> None:

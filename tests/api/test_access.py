@@ -358,6 +358,17 @@ def test_a_limited_key_is_told_and_held_to_it(closed, keys):
     assert "ratelimit" in closed.http.get("/v1/campaigns", headers=headers).headers
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/v1/atlas/click", 404), ("/v1/maps/click/rival/a", 404), ("/v1/admin/keys", 403)],
+)
+def test_a_limited_key_is_told_what_is_left_when_it_is_refused_too(closed, known, path, status):
+    answer = closed.http.get(path, headers=known("read", campaigns=("shop/",), rate_limit=99))
+
+    assert answer.status_code == status
+    assert answer.headers.get_list("ratelimit-policy") == ['"key";q=99;w=1']
+
+
 def test_a_packed_body_counts_once(settings, redis_url, keys):
     """It is met a second time, in a thread."""
     headers = keys("calibrate", rate_limit=1)
