@@ -10,6 +10,7 @@ from app.cli import options
 from app.cli.console import note, print_json, print_line, utc
 from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
+from app.settings import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from app.cli.serving.client import ServiceClient
@@ -36,9 +37,10 @@ _RateLimit = Annotated[int | None, options.flag("--rate-limit", _RATE, "no limit
 
 
 def _duration(name: str, about: str, shown: str) -> Any:
-    return options.flag(
-        name, about, shown, parser=lambda text: 3600 * options.hours(text, name), metavar="DURATION"
-    )
+    def seconds(text: str) -> int:
+        return SECONDS_PER_HOUR * options.hours(text, name)
+
+    return options.flag(name, about, shown, parser=seconds, metavar="DURATION")
 
 
 _ENDS = "It ends after that, such as 12h or 90d."

@@ -1,6 +1,6 @@
 """What a backtest found: which calibrators differ beyond chance, in words and as JSON."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import isnan
 from typing import Any, Final
@@ -65,14 +65,13 @@ def first_evaluated_hour(events: EventTable, window_hours: int) -> int:
     return first + window_hours
 
 
-def after(window_hours: int) -> str:
-    """How hours are evaluated, for a table's title."""
-    return f"each hour evaluated with maps of the {window_hours} h before it"
-
-
-def learnt_hours(settings: Settings, calibrator: str) -> int:
-    """How many hours before the moment the maps of a service learn from, at most."""
-    return settings.history_hours if calibrator == POOLED else settings.window_hours
+def after(settings: Settings, methods: Collection[str] = ()) -> str:
+    """How hours are evaluated, for a table's title: how many hours the maps of these methods learn
+    from at most, which is another number for `pooled`."""
+    pooled, hours = f"{settings.history_hours} h", f"{settings.window_hours} h"
+    if POOLED in methods and pooled != hours:
+        hours = pooled if len(methods) == 1 else f"{hours} ({POOLED}: {pooled})"
+    return f"each hour evaluated with maps of the {hours} before it"
 
 
 HEADINGS: Final = {"log_loss": "log loss", "gc_3": "GC-3", "auc": "AUC"}

@@ -210,6 +210,15 @@ def test_effects_of_fields_are_served(tmp_path, answered):
     assert with_fields < without - 0.005
 
 
+@pytest.mark.parametrize(
+    ("methods", "hours"), [("sir", "6 h"), ("pooled", "48 h"), ("sir,pooled", "6 h (pooled: 48 h)")]
+)
+def test_the_title_says_which_hours_the_maps_learn_from(called, short, methods, hours):
+    told = called("backtest", short, *QUICK[:4], "--draws", "0", "--calibrators", methods).stdout
+
+    assert f": each hour evaluated with maps of the {hours} before it" in " ".join(told.split())
+
+
 def test_identity_is_raw(answered, short):
     found = answered("backtest", short, *QUICK, "--calibrators", "identity")
 

@@ -237,7 +237,7 @@ class LogBacktest:
         draws = _DRAWS if self.given.draws is None else self.given.draws
         found = self._compare(scored, cards, against, draws) if draws else None
         return Backtested(
-            name_of(log), after(self.settings.window_hours), scored, cards, found, against,
+            name_of(log), after(self.settings, self.calibrators), scored, cards, found, against,
             notes,
         )  # fmt: skip
 

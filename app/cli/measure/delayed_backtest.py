@@ -18,7 +18,6 @@ from app.cli.console import (
     progress,
 )
 from app.cli.measure.scorecards import differences_of, print_rows, show_differences
-from app.cli.serving.playback import SECONDS_PER_HOUR
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.options import Reading
 from app.datasets.parts import name_of
@@ -29,7 +28,7 @@ from app.reports.page import write_page
 from app.reports.pictures import draw, draw_delayed
 from app.results.backtest import RAW, Backtested, ScoredEvents
 from app.results.formatting import Rows, shown
-from app.settings import SECONDS_PER_DAY, Settings, groups_of
+from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings, groups_of
 from app.worker.training import training_rules
 from calibrators import Calibrator, Method, Sufficiency, make_calibrator
 from calibrators.registry import POOLED, make_method

@@ -11,7 +11,6 @@ from app.cli.run import DemoOptions
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
     HOST,
-    SECONDS_PER_HOUR,
     Hour,
     Playback,
     impressions_and_clicks,
@@ -23,7 +22,8 @@ from app.cli.serving.settings import free_port, is_free, settings_with, show_add
 from app.cli.serving.whole_service import WholeService
 from app.errors import CommandError
 from app.reports.pictures import check_picture
-from app.results.backtest import ScoredEvents, after, learnt_hours
+from app.results.backtest import ScoredEvents, after
+from app.settings import SECONDS_PER_HOUR
 from evaluation import Platform
 
 _DEFAULT_PORT = 8080
@@ -52,7 +52,7 @@ def run_demo(given: DemoOptions) -> None:
             service.url, platform, given.hours, settings.window_hours, calibrator,
             quiet=given.json,
         )  # fmt: skip
-        how = after(learnt_hours(settings, calibrator))
+        how = after(settings, [calibrator])
         name = f"{given.campaigns} synthetic campaigns"
         report_scorecards(scored, name, how, picture=picture, as_json=given.json)
         if given.stay:

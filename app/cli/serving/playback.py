@@ -14,6 +14,7 @@ from app.cli.serving.settings import free_port
 from app.cli.serving.whole_service import WholeService, whole_service
 from app.errors import Advance
 from app.results.backtest import RAW, ScoredEvents
+from app.settings import SECONDS_PER_HOUR
 from calibrators.bins.model_versions import parted
 from calibrators.fields.columns import FieldColumns, by_event
 from calibrators.samples import Floats
@@ -86,7 +87,6 @@ def fields_of(columns: FieldColumns, length: int) -> list[Message]:
     return [{"fields": fields} if fields else {} for fields in by_event(columns, length)]
 
 
-SECONDS_PER_HOUR = 3600
 _REFIT_SECONDS = 300.0
 _SERVING_SECONDS = 30.0
 Item = TypeVar("Item")

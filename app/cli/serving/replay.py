@@ -23,7 +23,6 @@ from app.cli.options import (
 )
 from app.cli.serving.client import ServiceClient
 from app.cli.serving.playback import (
-    SECONDS_PER_HOUR,
     Message,
     Playback,
     calibrated,
@@ -44,8 +43,8 @@ from app.datasets.options import Reading
 from app.datasets.parts import Where, name_of, refuse_inside
 from app.errors import Advance, CommandError
 from app.reports.pictures import check_picture
-from app.results.backtest import RAW, ScoredEvents, after, first_evaluated_hour, learnt_hours
-from app.settings import Settings
+from app.results.backtest import RAW, ScoredEvents, after, first_evaluated_hour
+from app.settings import SECONDS_PER_HOUR, Settings
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.columns import chosen as chosen_of
 from calibrators.samples import Floats, Integers
@@ -341,8 +340,8 @@ def run_replay(
     target = given.target or _CLICK
     fitted["calibrator"] = name = fit.calibrator or settings.calibrator_of(target)
     scored = _replay(events, first, target, given.url, fitted, quiet=given.json)
-    own = learnt_hours(settings, name) if given.url is None else settings.window_hours
-    report_scorecards(scored, name_of(log), after(own), picture=picture, as_json=given.json)
+    how_fitted = after(settings, [name] if given.url is None else [])
+    report_scorecards(scored, name_of(log), how_fitted, picture=picture, as_json=given.json)
 
 
 def _replay_delayed(
