@@ -74,7 +74,7 @@ def watch(given: Namespace) -> None:
                 scraped += SCRAPE_SECONDS
             if not job and now >= begun + (refits + 0.5) * given.every:
                 as_of = time.time() - refits % WINDOWS * _HOUR_SECONDS
-                job = client.retrain({"as_of": as_of})["id"]
+                job = client.change("retrain", request={"as_of": as_of})["id"]
                 refits += 1
                 note(kind="asked", at=now)
             found = jobs.get(job) if job else None

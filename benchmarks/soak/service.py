@@ -120,7 +120,7 @@ def _await_first_version(service: Service) -> None:
             if time.monotonic() > end:
                 raise RuntimeError(f"{service.url} is not ready after {READY_SECONDS:g} s")
             time.sleep(0.05)
-        job = client.finished(client.retrain({}), REFIT_SECONDS)
+        job = client.finished(client.change("retrain"), REFIT_SECONDS)
         client.await_version(job["result"]["version"], READY_SECONDS)
 
 

@@ -221,7 +221,7 @@ def test_an_overloaded_service_is_asked_again_when_it_says(service, monkeypatch)
     monkeypatch.setattr(client, "time", SimpleNamespace(sleep=heed, monotonic=monotonic))
 
     with ServiceClient(service.url) as asking:
-        assert asking.held() is None
+        assert asking.read("admin", "versions")["held"] is None
 
     assert pauses == [1.0]
 
@@ -240,9 +240,9 @@ def test_what_is_only_read_is_asked_for_again_while_the_store_does_not_answer(se
 
     monkeypatch.setattr(ServiceClient, "_sent", seldom)
     with ServiceClient(service.url) as asking:
-        assert asking.held() is None
+        assert asking.read("admin", "versions")["held"] is None
         with pytest.raises(CommandError, match="503: silent"):
-            asking.retrain({})
+            asking.change("retrain")
 
     assert asked == ["GET", "GET", "POST"]
 

@@ -123,7 +123,7 @@ def test_a_small_service_takes_about_that_much_memory(tmp_path):
         wait_until(lambda: is_ready(service.url), "ready")
         with ServiceClient(service.url) as client:
             send(service.url, time.time())
-            client.finished(client.retrain({}), 300)
+            client.finished(client.change("retrain"), 300)
         pids = service.processes()
         with open_redis(service.redis_url) as store:
             taken = {"Redis": int(store.info("memory")["used_memory_peak"])}

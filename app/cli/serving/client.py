@@ -70,26 +70,16 @@ class ServiceClient:
     def load_bins(self, source: str, partition: str, rows: bytes) -> dict[str, Any]:
         """Add rows of bins, one of JSON a line; how many hours were new, and how many not. They
         count once, so they are sent again where the store did not answer."""
-        path = f"/v1/admin/bins?{urlencode({'source': source, 'partition': partition})}"
+        path = _path("admin", "bins", source=source, partition=partition)
         return self._answered("POST", path, rows, _LINES, harmless=True)
 
     def read(self, *names: str, **query: Any) -> dict[str, Any]:
         """What the service tells at the path of these names, below `/v1`."""
-        path = _path(*names)
-        return self._call("GET", f"{path}?{urlencode(query)}" if query else path)
+        return self._call("GET", _path(*names, **query))
 
     def change(self, *names: str, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Ask for the change at the path of these names, below `/v1/admin`."""
         return self._call("POST", _path("admin", *names), request)
-
-    def retrain(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Ask for a refit and get its job."""
-        return self.change("retrain", request=request)
-
-    def held(self) -> dict[str, Any] | None:
-        """The version that waits for approval, and why; None where none does."""
-        found: dict[str, Any] | None = self.read("admin", "versions").get("held")
-        return found
 
     def set_override(
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
@@ -212,14 +202,13 @@ def _sendable(key: str) -> str:
 
 
 def _override(target: str, campaign: str, retrain: bool) -> str:
-    query = "?retrain=true" if retrain else ""
-    # A campaign called .. would be the folder above.
-    name = quote(campaign, safe="").replace(".", "%2E")
-    return f"{_path('admin', 'overrides', target)}/{name}{query}"
+    return _path("admin", "overrides", target, campaign, **{"retrain": "true"} if retrain else {})
 
 
-def _path(*names: str) -> str:
-    return "/".join(("/v1", *(quote(name, safe="") for name in names)))
+def _path(*names: str, **query: Any) -> str:
+    # One called .. would be the folder above.
+    path = "/".join(("/v1", *(quote(name, safe="").replace(".", "%2E") for name in names)))
+    return f"{path}?{urlencode(query)}" if query else path
 
 
 def _name(job: Mapping[str, Any]) -> str:

@@ -168,7 +168,7 @@ def calibrated(
 
 def refit(service: ServiceClient, request: Mapping[str, Any]) -> None:
     """Have a refit done, and wait until its maps serve; nobody is there whose approval to await."""
-    result = service.finished(service.retrain(request), _REFIT_SECONDS)["result"]
+    result = service.finished(service.change("retrain", request=request), _REFIT_SECONDS)["result"]
     if result.get("held"):
         job = service.change("versions", result["held"]["version"], "approve")
         result = service.finished(job, _REFIT_SECONDS)["result"]
