@@ -8,7 +8,7 @@ or named, or on the next period. Arguments and errors not described are those of
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,7 +64,12 @@ def calibrated_losses(
     For "log" the shift is `bias_shift`: q = sigmoid(logit(p) - c*), after which the sum of q is
     the sum of y on V. For "quadratic" it is the mean residual: q = p + c*, after which the mean of
     y - q is 0 on V. The loss is that of q on R. A small V costs something: about 1 / (2 |V|) on
-    the log loss, and the residuals' variance / |V| on the quadratic.
+    the log loss, and the residuals' variance / |V| on the quadratic. "quadratic" is made for
+    regression: nothing is clipped.
+
+    A model that is merely too high or too low everywhere is not punished, so training runs of one
+    model differ less and two models are told apart with fewer runs. For the same reason it cannot
+    see a model that improves calibration itself: print `pcoc` beside it.
 
     p, y : (n,) for "log" as in all metrics; for "quadratic" any numbers within 1e150 of 0.
     loss : "log" or "quadratic".
@@ -86,6 +91,12 @@ def calibrated_losses(
     >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
     >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
     (0.562335, 0.693147, 1.098612)
+
+    Every prediction is 2 too high, which the first two rows show:
+
+    >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
+    >>> calibrated_losses(p, y, "quadratic", bias_rows=[True, True, False, False]).value
+    1.0
     """
     kind = biased_loss(loss)
     samples = kind.check(p, y, sample_weight)
@@ -129,69 +140,23 @@ _WITH_PLAIN: Mapping[Loss, tuple[str, str]] = {
 }
 
 
-def calibrated_log_loss(
-    p: ArrayLike,
-    y: ArrayLike,
-    *,
-    bias_share: float = 0.1,
-    seed: int = 0,
-    bias_rows: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Log loss after one shift of all log-odds has made the total right.
+class BiasOptions(TypedDict, total=False):
+    """Arguments of `calibrated_losses`, which explains them."""
 
-    The `value` of `calibrated_losses` with loss "log"; all arguments are explained there. A model
-    that is merely too high or too low everywhere is not punished, so training runs of one model
-    differ less and two models are told apart with fewer runs. For the same reason it cannot see a
-    model that improves calibration itself: print `pcoc` beside it.
-
-    The bias of the first half, where 1 of 4 came and 2 were predicted, is taken from the second:
-
-    >>> p, y = [0.5] * 8, [0, 0, 0, 1, 0, 1, 0, 0]
-    >>> bias_rows = [True] * 4 + [False] * 4
-    >>> round(calibrated_log_loss(p, y, bias_rows=bias_rows), 6)
-    0.562335
-    """
-    return calibrated_losses(
-        p,
-        y,
-        "log",
-        bias_share=bias_share,
-        seed=seed,
-        bias_rows=bias_rows,
-        sample_weight=sample_weight,
-    ).value
+    bias_share: float
+    seed: int
+    bias_rows: ArrayLike | None
+    sample_weight: ArrayLike | None
 
 
-def calibrated_quadratic_loss(
-    p: ArrayLike,
-    y: ArrayLike,
-    *,
-    bias_share: float = 0.1,
-    seed: int = 0,
-    bias_rows: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> float:
-    """Mean square error after one shift of all predictions has made their mean right.
+def calibrated_log_loss(p: ArrayLike, y: ArrayLike, **how: Unpack[BiasOptions]) -> float:
+    """The `value` of `calibrated_losses` with loss "log", whose other arguments it takes."""
+    return calibrated_losses(p, y, "log", **how).value
 
-    The `value` of `calibrated_losses` with loss "quadratic"; all arguments are explained there.
-    Made for regression: predictions and outcomes may be any numbers, and nothing is clipped.
 
-    Every prediction is 2 too high, which the first two rows show:
-
-    >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
-    >>> calibrated_quadratic_loss(p, y, bias_rows=[True, True, False, False])
-    1.0
-    """
-    return calibrated_losses(
-        p,
-        y,
-        "quadratic",
-        bias_share=bias_share,
-        seed=seed,
-        bias_rows=bias_rows,
-        sample_weight=sample_weight,
-    ).value
+def calibrated_quadratic_loss(p: ArrayLike, y: ArrayLike, **how: Unpack[BiasOptions]) -> float:
+    """The `value` of `calibrated_losses` with loss "quadratic", whose other arguments it takes."""
+    return calibrated_losses(p, y, "quadratic", **how).value
 
 
 def bias_split(held: Mask, bias_rows: ArrayLike | None, share: float, seed: int) -> Mask:

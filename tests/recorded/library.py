@@ -211,11 +211,12 @@ def _metrics() -> Items:
 def _metric(name: str, metric: Callable[..., Any]) -> Items:
     """On all rows, then with each choice of an option, then with weights."""
     parameters = inspect.signature(metric).parameters
+    passed_on = {key for key, given in parameters.items() if given.kind is given.VAR_KEYWORD}
     needed = [key for key, given in parameters.items() if given.default is given.empty]
-    given = {key: GIVEN[key] for key in needed}
+    given = {key: GIVEN[key] for key in needed if key not in passed_on}
     choices = CHOICES.get(name, {})
     calls = [{}, *({key: choice} for key, some in choices.items() for choice in some)]
-    if "sample_weight" in parameters:
+    if passed_on or "sample_weight" in parameters:
         calls.append({"sample_weight": 1.0 + SCARCE})
     fixed = {key: some[0] for key, some in choices.items() if len(some) == 1}
     return {
