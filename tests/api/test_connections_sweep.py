@@ -94,29 +94,6 @@ def test_a_connection_has_its_seconds_and_not_many_more(loop, phase, seconds, pr
     assert seconds < passed <= seconds + 1
 
 
-def test_an_answer_of_ours_may_take_for_ever(loop):
-    connection = Connection(Phase.ANSWER)
-    started(loop, connection)
-
-    for _ in range(1000):
-        loop.sweep()
-
-    assert connection.expired == []
-
-
-@pytest.mark.parametrize("phase", [Phase.IDLE, Phase.REQUEST, Phase.READER])
-def test_progress_begins_the_time_anew(loop, phase):
-    connection = Connection()
-    started(loop, connection)
-
-    for _ in range(100):
-        connection.stands = phase, object()
-        for _ in range(7):
-            loop.sweep()
-
-    assert connection.expired == []
-
-
 def test_another_phase_of_the_same_request_begins_the_time_anew(loop):
     request = object()
     connection = Connection(Phase.REQUEST, request)

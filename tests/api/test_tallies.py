@@ -160,16 +160,6 @@ def file() -> Iterator[int]:
     os.close(made)
 
 
-def test_a_successor_goes_on_in_its_row(file):
-    """The counts of a process that is gone stay, and are added to."""
-    Metrics(LAYOUT, SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT), 1).count_duplicates(3)
-
-    successor = Metrics(LAYOUT, SharedCounters.shared(file, size_of(ROWS), ROWS, LAYOUT), 1)
-    successor.count_duplicates(4)
-
-    assert successor.registry.get_sample_value("sirocco_duplicate_events_total") == 7
-
-
 @pytest.mark.parametrize(
     "other",
     [MetricLayout.of([*ROUTES, "/new"], TARGETS), MetricLayout.of(ROUTES[::-1], TARGETS)],

@@ -8,7 +8,6 @@ import pytest
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
-from app.api.metrics.counters import LayoutsDiffer
 from app.api.metrics.workers import WorkerRecord, WorkerSlot, new_file
 from app.api.resources import Resources
 from app.settings import Settings
@@ -146,12 +145,3 @@ def test_a_process_without_a_version_leaves_requests_to_those_that_have_one(
     resources.refresher.store_seen = store_seen
 
     assert resources.status.may_serve is may_serve
-
-
-@pytest.mark.usefixtures("resources")
-def test_processes_that_count_other_things_do_not_share(file):
-    """A target more is a series more: the figures would end up in places of others."""
-    with pytest.raises(LayoutsDiffer):
-        create_app(
-            Settings(targets=("click", "view")), NOWHERE, WorkerSlot.shared(file, ROWS, OTHER)
-        )

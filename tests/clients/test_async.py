@@ -14,7 +14,6 @@ from sirocco_client import (
     Batch,
     BufferFull,
     Closed,
-    Rejection,
     TimedOut,
     Unavailable,
 )
@@ -173,18 +172,6 @@ def test_room_can_be_waited_for(service, proxy):
 
     assert with_buffer(proxy.url, send, most_events=4, batch_events=2) is False
     assert stored(service) == 20
-
-
-def test_rejected_events_come_back(service):
-    """With their reasons, before the flush is over."""
-    told: list[Rejection] = []
-
-    async def send(events: AsyncEventBuffer) -> Any:
-        events.outcome("hats", "view", 0.5, 1)
-        assert await events.flush(20.0)
-        return list(told)
-
-    assert len(with_buffer(service.url, send, on_rejected=told.extend)) == 1
 
 
 def test_what_cannot_be_sent_is_given_back(service, proxy):

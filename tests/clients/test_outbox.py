@@ -65,18 +65,6 @@ def test_events_leave_in_the_order_in_which_they_came():
     assert b"".join(b"".join(lines) for lines in batches) == b"0123456"
 
 
-def test_a_batch_leaves_when_it_is_full_or_has_lingered():
-    """And at once when somebody flushes."""
-    outbox = filled(LINGER, b"a", b"b")
-
-    assert outbox.due_in(0.5, at_once=False) == 1.5
-    assert outbox.due_in(0.5, at_once=True) == 0.0
-    outbox.put(b"c", 0.5)
-    assert outbox.due_in(0.5, at_once=False) == 0.0
-    outbox.next_batch(0.5)
-    assert outbox.due_in(0.5, at_once=True) is None
-
-
 def test_large_events_make_small_batches():
     """No batch is larger than the service takes, unless a single event is."""
     line = b"x" * (3 * 1024 * 1024)

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.columns.events import read_events
-from app.columns.layout import UnknownColumnsVersion
 from app.columns.scores import pack_probabilities, read_scores
-from app.events.schema import TooManyEvents
 from app.strict_json import ValidationError
 from tests.columns import bodies
 from tests.columns.bodies import (
@@ -79,46 +77,6 @@ def test_arrays_are_views_of_the_body():
     assert np.shares_memory(asked.numbers, whole)
 
 
-@given(st.lists(st.tuples(TEXT, ANY, ANY, TEXT), min_size=1, max_size=MOST), st.booleans())
-def test_impressions_are_read_as_they_were_written(rows, with_ids):
-    """Whatever their floats are: each event is judged by itself, later."""
-    names, scores, times, ids = columns(rows)
-
-    body = impressions_body(scores, times, ids if with_ids else None, campaigns=names)
-    request = read_events(body, MOST)
-
-    assert [request.names[number] for number in request.numbers] == names
-    assert same(request.scores, scores)
-    assert same(request.occurred_at, times)
-    assert request.ids == (ids if with_ids else None)
-    assert request.impression_at is request.outcomes is None
-
-
-@given(st.lists(st.tuples(TEXT, ANY, ANY, ANY, TEXT), min_size=1, max_size=MOST))
-def test_clicks_are_read_as_they_were_written(rows):
-    names, scores, times, shown_at, ids = columns(rows)
-
-    request = read_events(clicks_body(scores, times, shown_at, ids, campaigns=names), MOST)
-
-    assert request.impression_at is not None
-    assert same(request.impression_at, shown_at)
-    assert (request.ids, request.outcomes) == (ids, None)
-
-
-@given(st.lists(st.tuples(TEXT, ANY, ANY, ANY), min_size=1, max_size=MOST), TEXT)
-def test_outcomes_are_read_as_they_were_written(rows, target):
-    names, scores, times, came_true = columns(rows)
-
-    request = read_events(
-        outcomes_body(scores, times, came_true, campaigns=names, target=target), MOST
-    )
-
-    assert request.target == target
-    assert request.outcomes is not None
-    assert same(request.outcomes, came_true)
-    assert request.impression_at is request.ids is None
-
-
 @given(
     st.lists(st.tuples(SCORE, st.sampled_from([0, 1, 2])), min_size=1, max_size=MOST),
     st.integers(0, 2**64 - 1),
@@ -173,23 +131,6 @@ def test_a_header_that_lies_is_told_which_field(announced, field, value, rule):
 
     assert (caught.value.field, caught.value.value) == (field, value)
     assert rule in caught.value.rule
-
-
-@pytest.mark.parametrize("version", [0, 2, 65535])
-def test_an_unknown_version_is_an_error_of_its_own(version):
-    """Whatever else is in the header: only this version's rules are known."""
-    with pytest.raises(UnknownColumnsVersion, match=f"columns.version = {version}"):
-        read_scores(
-            scores_body([0.5], campaigns=["a"], announced={"version": version, "flags": 255}), MOST
-        )
-
-
-@pytest.mark.parametrize("size", [0, 31])
-def test_less_than_a_header_is_no_body(size):
-    with pytest.raises(
-        ValidationError, match=f"^columns: must have at least 32 bytes, has {size}$"
-    ):
-        read_scores(scores_body([0.5], campaigns=["a"])[:size], MOST)
 
 
 @given(st.data())
@@ -336,8 +277,3 @@ KINDS = r"must be 3 \(impressions\) or 4 \(clicks\) or 5 \(outcomes\)"
 def test_events_that_cannot_be_are_refused(body, text):
     with pytest.raises(ValidationError, match=text):
         read_events(body, MOST)
-
-
-def test_too_many_events_are_an_error_of_their_own():
-    with pytest.raises(TooManyEvents, match=r"^events = 101: one request takes at most 100$"):
-        read_events(impressions_body([0.5], [1.0], campaigns=["a"], announced={"rows": 101}), MOST)

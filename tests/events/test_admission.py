@@ -41,22 +41,6 @@ def entries(admission):
     return found
 
 
-def test_an_impression_counts_one_trial_of_the_target_click():
-    admission = admission_of()
-
-    admission.admit(Impression("shoes", NOW - 3600, SCORES))
-
-    assert entries(admission) == [("click", HOUR - 1, "shoes", 0.25, 1.0, 0.0, False)]
-
-
-def test_a_click_adds_a_positive_in_its_impressions_hour():
-    admission = admission_of()
-
-    admission.admit(Click("1", "shoes", NOW, NOW - 7200, SCORES))
-
-    assert entries(admission) == [("click", HOUR - 2, "shoes", 0.25, 0.0, 1.0, True)]
-
-
 @pytest.mark.parametrize(
     "event",
     [
@@ -76,30 +60,12 @@ def test_whatever_counts_in_the_bins_may_say_who_saw_it_and_what_it_cost(event):
     assert terms_of(unpacked(entry.block)) == [Terms(2, unit_number("ann") >> 52, 2.5, 0.5, 3.0)]
 
 
-@pytest.mark.parametrize(
-    ("unit", "rule"), [("", 'unit = "": must have 1 to 256 bytes'), ("日" * 86, "1 to 256 bytes")]
-)
-def test_a_unit_that_is_empty_or_too_long_is_refused(unit, rule):
-    with pytest.raises(ValidationError, match=rule):
-        admission_of().admit(Impression("shoes", NOW, SCORES, unit=unit))
-
-
 def test_an_outcome_counts_a_trial_and_what_came_of_it():
     admission = admission_of(targets=("click", "view"))
 
     admission.admit(TargetOutcome("shoes", "view", NOW, 0.75, 0.25))
 
     assert entries(admission) == [("view", HOUR, "shoes", 0.25, 1.0, 0.75, False)]
-
-
-def test_an_id_makes_an_impression_countable_once():
-    admission = admission_of()
-
-    for _ in range(3):
-        admission.admit(Impression("shoes", NOW, SCORES, id="1"))
-
-    assert entries(admission) == [("click", HOUR, "shoes", 0.25, 1.0, 0.0, True)]
-    assert (len(admission.batch), admission.batch.repeats) == (3, 2)
 
 
 def test_all_events_are_admitted_or_refused_in_order():

@@ -157,31 +157,6 @@ def test_untimely_events_leave_the_batch_alone(event):
     assert counted(admission) == 0
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        Click("1", "shoes", NOW, NOW, {**BOTH, "view": 0.5}),
-        Click("1", "shoes", NOW, NOW, BOTH, {"": 1.0}),
-        Click("", "shoes", NOW, NOW, {"conversion": 0.5}),
-        Click("1", "", NOW, NOW, {"conversion": 0.5}),
-        Behaviour("", NOW, "page_views", 1.0),
-        Behaviour("x" * 257, NOW, "page_views", 1.0),
-        Behaviour("1", NOW, "speed", 1.0),
-        Conversion("", NOW),
-        Conversion("1", NOW, "click"),
-        Conversion("1", NOW, "view"),
-    ],
-)
-def test_what_breaks_a_rule_leaves_the_batch_alone(event):
-    admission = admission_of()
-
-    with pytest.raises(ValidationError):
-        admission.admit(event)
-
-    assert len(admission.batch) == 0
-    assert counted(admission) == 0
-
-
 @pytest.mark.parametrize("event", [Behaviour("1", NOW, "page_views", 1.0), Conversion("1", NOW)])
 def test_without_delayed_targets_there_is_nothing_to_wait_for(event):
     with pytest.raises(ValidationError, match="type: there is no delayed target here"):

@@ -545,7 +545,7 @@ _EVENTS = (
         "admission-empty-id",
         "if not 0 < len(event_id) <= LONGEST_ID:",
         "if not len(event_id) <= LONGEST_ID:",
-        "events/**/test_*admission.py",
+        "events/**/test_*admission.py api/**/test_event_refusals.py",
     ),
     Mutant(
         "admission-outcome-counts-its-value",
