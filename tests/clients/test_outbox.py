@@ -56,12 +56,13 @@ def test_every_event_is_accounted_for(todo, batch_events, most):
 
 
 def test_events_leave_in_the_order_in_which_they_came():
-    """Batches of the size asked for, then the rest."""
+    """Batches of the size asked for, then the rest; also what is sent again in halves."""
     outbox = filled(LINGER, *(b"%d" % n for n in range(7)))
+    outbox.put_back(outbox.next_batch(0.0).halves())
 
-    batches = [outbox.next_batch(0.0).lines for _ in range(3)]
+    batches = [outbox.next_batch(0.0).lines for _ in range(4)]
 
-    assert [len(lines) for lines in batches] == [3, 3, 1]
+    assert [len(lines) for lines in batches] == [1, 2, 3, 1]
     assert b"".join(b"".join(lines) for lines in batches) == b"0123456"
 
 
