@@ -71,19 +71,12 @@ def test_a_demo_shorter_than_its_window_is_refused(refused):
 
 
 TURNS = ("2026-03-01T00:30:00Z", "2027-01-01T00:30:00Z")
-# Of eight hours six are evaluated: those of all starts are together those of a day.
-LONGER = ("--hours", "8")
-HOURS = tuple(f"2026-11-23T{hour:02d}:30:00Z" for hour in range(0, 24, 6))
+# Of 26 hours those of a day are evaluated.
+DAY = pytest.param("2026-11-23T10:30:00Z", ("--hours", "26"), marks=pytest.mark.slow)
 
 
 @pytest.mark.usefixtures("in_this_process")
-@pytest.mark.parametrize(
-    ("start", "longer"),
-    [
-        *((turn, ()) for turn in TURNS),
-        *(pytest.param(hour, LONGER, marks=pytest.mark.slow) for hour in HOURS),
-    ],
-)
+@pytest.mark.parametrize(("start", "longer"), [*((turn, ()) for turn in TURNS), DAY])
 def test_it_runs_whenever_it_starts(answered, start, longer):
     """At every hour of a day and at the turns of a month and a year: its traffic, and so each map,
     is another one at another hour."""

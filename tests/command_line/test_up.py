@@ -89,24 +89,6 @@ def calibrated(url: str) -> float:
 
 
 @pytest.mark.slow
-def test_what_was_learnt_survives_a_restart(tmp_path, started, called):
-    process, url = up(started, tmp_path / "data")
-    post_outcomes(url)
-    retrained = called("retrain", "--url", url, "--target", "click", "--json")
-    wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
-    version = orjson.loads(retrained.stdout)["result"]["version"]
-    process.send_signal(signal.SIGTERM)
-    last_words = process.communicate(timeout=SECONDS)[1]
-
-    _, url = up(started, tmp_path / "data")
-
-    assert process.returncode == 0, last_words
-    wait_until(lambda: calibrated(url) < 0.4, "the old version serves again")
-    versions = httpx.get(f"{url}/v1/admin/versions", **LOOPBACK).json()
-    assert version in [kept["version"] for kept in versions["versions"]]
-
-
-@pytest.mark.slow
 def test_a_child_that_dies_is_started_again(tmp_path, started):
     """Also in a folder that holds packages of the names of ours; and all are gone after Ctrl-C."""
     for name in ("app", "evaluation"):
@@ -169,12 +151,13 @@ def test_serve_and_worker_share_a_data_directory(tmp_path, started, called):
 def test_calibration_goes_on_while_redis_is_killed_again_and_again(
     tmp_path, environment, started, called
 ):
-    """Also while it loads its file, twice in a row, and with the worker gone as well."""
+    """Also while it loads its file, twice in a row, and with the worker gone as well; and what was
+    learnt survives a restart of all."""
     slow = slow_redis(tmp_path / "bin", find_redis_binary())
     environment["PATH"] = f"{slow.parent}:{environment['PATH']}"
     process, url = up(started, tmp_path / "data")
     post_outcomes(url)
-    called("retrain", "--url", url, "--target", "click")
+    retrained = called("retrain", "--url", url, "--target", "click", "--json")
     wait_until(lambda: calibrated(url) < 0.4, "the new version serves")
     with open_redis(socket_url(tmp_path / "data/redis.sock")) as client:
         fill(client)
@@ -189,6 +172,17 @@ def test_calibration_goes_on_while_redis_is_killed_again_and_again(
     wait_until(lambda: is_ready(url), "ready again")
     wait_until(lambda: len(children(process)) == len(NAMES), "all are back")
     post_outcomes(url)
+    (slow.parent / "slow").unlink()
+    process.send_signal(signal.SIGTERM)
+    last_words = process.communicate(timeout=SECONDS)[1]
+
+    _, url = up(started, tmp_path / "data")
+
+    assert process.returncode == 0, last_words
+    wait_until(lambda: calibrated(url) < 0.4, "the old version serves again")
+    versions = httpx.get(f"{url}/v1/admin/versions", **LOOPBACK).json()["versions"]
+    version = orjson.loads(retrained.stdout)["result"]["version"]
+    assert version in [kept["version"] for kept in versions]
 
 
 @pytest.mark.slow

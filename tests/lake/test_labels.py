@@ -4,7 +4,6 @@ import asyncio
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -19,7 +18,7 @@ from app.datasets.parts import parts_of
 from app.errors import CommandError
 from app.lake.bins import MergedBins
 from app.lake.clicks import ClickLake
-from app.lake.executors import run_here, run_in_processes, run_on_dask
+from app.lake.executors import run_here, run_on_dask
 from app.lake.labels import DelayedJob, ModelFile, _settings_of, kept_training, training_digest
 from app.lake.tasks import not_done
 from app.storage.clicks import OpenClicks
@@ -35,7 +34,7 @@ from app.worker.model_cache import ModelCache, signing_key
 from app.worker.relabelling import LabelHistory
 from app.worker.training import Trainer, TrainingTask
 from tests.lake.click_lake import HOUR, ClickWorld
-from tests.lake.mortal_workers import die_once, mortal_cluster
+from tests.lake.mortal_workers import mortal_cluster
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, delayed_settings, drawn_stream
 
 AS_OF = MIDNIGHT + 3 * DAY
@@ -152,17 +151,6 @@ def test_what_is_done_is_not_done_again(offline, logs, settings):
     assert labelled(again) != digest
     (logs / "conversions/late.parquet").unlink()
     assert labelled(job_of(logs, settings, job.output)) == digest
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_a_killed_child_changes_nothing(offline, tmp_path):
-    job, *digests = offline
-    other = replace(job, output=str(tmp_path / "other"))
-    run = partial(run_in_processes, processes=2, started=partial(die_once, f"{tmp_path}/died"))
-
-    assert [trained(other, run), labelled(other)] == digests
-    assert (tmp_path / "died").exists()
 
 
 @pytest.mark.slow
