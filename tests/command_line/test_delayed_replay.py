@@ -41,13 +41,11 @@ def four_hours(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.usefixtures("four_hours")
+@pytest.mark.usefixtures("four_hours", "in_this_process")
 @pytest.mark.parametrize(("calibrator", "rtol"), [("sir", 1e-12), ("pooled", 1e-4)])
-def test_the_service_and_the_backtest_are_one_code(request, tmp_path, calibrator, rtol):
+def test_the_service_and_the_backtest_are_one_code(tmp_path, calibrator, rtol):
     """Every probability that the service gave is that of the backtest. At the first midnight there
     is a delay distribution, at the second, after 32 hours, the first model."""
-    if calibrator == "sir":  # The other is fitted by processes of their own.
-        request.getfixturevalue("in_this_process")
     log = written(tmp_path / "clicks.parquet", drawn(36))
 
     fit = {**FIT, "calibrator": calibrator, "guard": False}
