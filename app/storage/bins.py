@@ -28,6 +28,7 @@ from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
 from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
 from calibrators.fields.sums import FieldTables
+from calibrators.scratch import Scratch, let_go
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks that are folded together at most, but for a last page of each log."""
@@ -50,6 +51,7 @@ def hour_blocks(
     for first, behind in even_spans(names, campaigns):
         found = ((hour, campaigns_between(table, first, behind)) for hour, table in tables.items())
         yield {hour: table for hour, table in found if len(table)}
+        let_go()
 
 
 def campaigns_between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
@@ -231,19 +233,22 @@ class BinsStore:
 
     @reaching_the_store()
     def hour_tables(
-        self, shard: int, target: str, hours: range, *, calibrated: bool = False
+        self, shard: int, target: str, hours: range, *, calibrated: bool = False, kept: bool = False
     ) -> dict[int, PackedTable]:
-        """One shard's tables by hour, packed as they are stored; hours without one are left out."""
+        """One shard's tables by hour, packed as they are stored; hours without one are left out.
+        Those of many campaigns, for a refit that goes through them block by block, are kept in
+        files."""
         kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables: dict[int, PackedTable] = {}
-        last = None
+        last, scratch = None, Scratch()
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
             for place, data in self._read(places, calibrated):
                 found = self._table(kind, place, data, last)
                 if found is not None:
-                    last = tables[place.hour] = found
+                    scratch.in_files = kept and len(found.campaigns) > CAMPAIGNS
+                    last = tables[place.hour] = scratch.stored(found)
         return tables
 
     def breakdown(
@@ -304,7 +309,7 @@ class BinsStore:
     def _tables(self, shard: int, target: str, hours: range, calibrated: bool) -> list[PackedTable]:
         """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
         held = [TargetHour(shard, target, hour) for hour in hours]
-        tables: list[PackedTable] = []
+        tables, scratch = list[PackedTable](), Scratch()
         for at in range(0, len(held), TABLES_AT_ONCE):
             if tables:
                 tables = [BinsTable.merge_packed(tables).packed]
@@ -312,7 +317,8 @@ class BinsStore:
                 kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
                 found = self._table(kind, place, data, tables[-1] if tables else None)
                 if found is not None:
-                    tables.append(found)
+                    scratch.in_files = len(hours) > 1 and len(found.campaigns) > CAMPAIGNS
+                    tables.append(scratch.stored(found))
         return tables
 
     def _table(
@@ -384,7 +390,8 @@ class HourBlocks:
 
     def __iter__(self) -> Iterator[HourTables]:
         for shard in self._shards():
-            yield from hour_blocks(self.store.hour_tables(shard, self.target, self.hours))
+            tables = self.store.hour_tables(shard, self.target, self.hours, kept=True)
+            yield from hour_blocks(tables)
 
     def between(self, first: int, behind: int) -> "HourBlocks":
         """Those of first <= hour < behind; no others are read."""
@@ -394,7 +401,7 @@ class HourBlocks:
     def sums(self, spans: Sequence[range]) -> Iterator[tuple[BinsTable, ...]]:
         """The sums over spans of hours, all of a block at once."""
         for shard in self._shards():
-            tables = self.store.hour_tables(shard, self.target, self.hours)
+            tables = self.store.hour_tables(shard, self.target, self.hours, kept=True)
             found = sums_of_packed(tables, spans)
             blocks = (sums_of_block(block, spans) for block in hour_blocks(tables))
             yield from blocks if found is None else found

@@ -24,6 +24,7 @@ from calibrators.maps.look_up import drop_spare_tables
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
+from calibrators.scratch import let_go
 
 Divided = Callable[[str, str, History, object, bool], Fitted | None]
 """A refit, of a target by a calibrator, that others help with; None where they do not."""
@@ -82,6 +83,7 @@ def give_memory_back() -> None:
     """What a fit or a training took for a moment. Freed blocks lie between others that live on,
     so glibc would keep all of it, and more after each, as no two take the same."""
     drop_spare_tables()
+    let_go()
     if sys.platform == "linux":
         # Of glibc alone.
         with suppress(AttributeError):

@@ -40,6 +40,7 @@ from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.together import COME_SECONDS, Together
 from app.worker.training import NothingToTrain
+from calibrators.maps.look_up import keep_large_tables_in_files
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
     click log is adopted, clicks are closed into that of these settings, whatever was before."""
     stop = Event()
     if current_thread() is main_thread():
+        keep_large_tables_in_files()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
     client = open_redis(redis_url, settings.redis_timeout_seconds)

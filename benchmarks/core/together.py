@@ -3,18 +3,23 @@
 Traffic is that of the part `refit`: Zipf-like over the campaigns, 100 impressions an hour each on
 average; 48 hours of it are folded. Real workers, a process each, refit by `pooled` on one Redis,
 an hour after another refit. `busiest` is the worker that took most CPU: the one that holds the
-lease makes all maps, guards and publishes besides, and has fewer campaigns for it. `--large` has
-100,000 campaigns.
+lease makes all maps, guards and publishes besides, and has fewer campaigns for it. `peak` is the
+most memory a worker held, pages of its files among it, which the kernel takes back where others
+need the room; `anonymous` is without these, looked at twenty times a second. `--large` has 100,000
+campaigns.
 
     python -m benchmarks together [--large] [--json] [--write]
 """
 
 import signal
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
@@ -32,6 +37,7 @@ from benchmarks.store import Store, private_store
 HISTORY = 48
 COUNTS = (1, 2, 4)
 SECONDS_TO_COME, MOST_SECONDS = 8.0, 1800.0
+SECONDS_BETWEEN_LOOKS = 0.05
 
 
 def measure(campaigns: int = 25_000) -> Table:
@@ -62,10 +68,12 @@ def _refit(store: Store, count: int) -> dict[str, Any]:
         time.sleep(SECONDS_TO_COME)
         _await_refit(store, LAST_HOUR)
         begun, before = time.perf_counter(), [_used(worker) for worker in workers]
-        _await_refit(store, LAST_HOUR + 1)
+        with _watched(workers) as watched:
+            _await_refit(store, LAST_HOUR + 1)
+        anonymous = sorted(watched)
         seconds = time.perf_counter() - begun
         used = sorted((now - was for now, was in zip(map(_used, workers), before, strict=True)))
-        peaks = sorted(_peak_bytes(worker) / 1e6 for worker in workers)
+        peaks = sorted(_status_bytes(worker, "VmHWM") / 1e6 for worker in workers)
         digest = _digest(store)
     finally:
         for worker in workers:
@@ -81,6 +89,8 @@ def _refit(store: Store, count: int) -> dict[str, Any]:
         "wall s": seconds,
         "largest, peak MB": peaks[-1],
         "others, peak MB": sum(peaks[:-1]) / max(count - 1, 1),
+        "largest, anonymous MB": anonymous[-1],
+        "others, anonymous MB": sum(anonymous[:-1]) / max(count - 1, 1),
         "atlas": digest,
     }
 
@@ -113,9 +123,28 @@ def _used(worker: BaseProcess) -> float:
     return cpu_seconds(worker.pid or 0)
 
 
-def _peak_bytes(worker: BaseProcess) -> int:
+@contextmanager
+def _watched(workers: Sequence[BaseProcess]) -> Iterator[list[float]]:
+    """The most anonymous memory that each held meanwhile, in MB."""
+    most, over = [0.0] * len(workers), Event()
+
+    def watch() -> None:
+        while not over.wait(SECONDS_BETWEEN_LOOKS):
+            now = (_status_bytes(worker, "RssAnon") / 1e6 for worker in workers)
+            most[:] = map(max, most, now)
+
+    looking = Thread(target=watch)
+    looking.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        looking.join()
+
+
+def _status_bytes(worker: BaseProcess, name: str) -> int:
     status = Path(f"/proc/{worker.pid}/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    return 1024 * int(status.partition(f"{name}:")[2].split()[0])
 
 
 PART = Part("together", "One refit by several workers", __doc__, measure, lambda: measure(100_000))

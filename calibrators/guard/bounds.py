@@ -14,6 +14,7 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
 from calibrators.samples import Floats, Integers
+from calibrators.scratch import MANY, Scratch
 
 Flags = NDArray[np.bool_]
 
@@ -242,7 +243,8 @@ class GatheredMaps:
     def taken(self, order: Integers) -> MapColumns:
         """These maps, (m,), in this order."""
         runs = (order[first : first + _MAPS] for first in range(0, len(order), _MAPS))
-        return MapColumns.end_to_end([*map(self._run, runs)])
+        scratch = Scratch(len(order) >= MANY)
+        return MapColumns.end_to_end(scratch.kept(map(self._run, runs)), scratch)
 
     def _run(self, order: Integers) -> MapColumns:
         of_maps, numbers = self.of_maps[order], self.numbers[order]

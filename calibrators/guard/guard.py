@@ -40,6 +40,7 @@ from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import GroupMaps
 from calibrators.samples import Integers
+from calibrators.scratch import MANY, Scratch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +93,8 @@ class Choice:
         held[moved.numbers] = True
         first = MapColumns.of_maps([target_map or CalibrationMap.identity()])
         every = moved.laid_on(self.maps.taken, len(held))
-        columns = MapColumns.end_to_end((first, every.taken(np.flatnonzero(held))))
+        scratch = Scratch(len(held) >= MANY)
+        columns = MapColumns.end_to_end((first, every.taken(np.flatnonzero(held))), scratch)
         names = tuple(compress(self.campaigns, held.tolist()))
         return Atlas.of_columns(names, columns, target_map is not None, self.groups)
 

@@ -21,6 +21,7 @@ from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap
 from calibrators.samples import Floats, Integers
+from calibrators.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,16 +126,17 @@ class NewestHour:
     """Its bins in blocks, no campaign in two of them, and the evidence of each block; what several
     comparisons ask for is worked out once."""
 
-    tables: tuple[BinsTable, ...]
-    evidence: tuple[Evidence, ...]
+    tables: Sequence[BinsTable]
+    evidence: Sequence[Evidence]
     fields: TablesByField | None = None
     _known: dict[CalibrationMap, list[Floats]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Iterable[BinsTable], fields: TablesByField | None = None) -> Self:
         """Of the blocks' tables, and the tables by field where there are any."""
-        listed = tuple(tables)
-        return cls(listed, tuple(map(Evidence.of_table, listed)), fields)
+        scratch = Scratch()
+        listed = scratch.kept(tables, len)
+        return cls(listed, scratch.kept(map(Evidence.of_table, listed)), fields)
 
     def leaving_out(self, campaigns: Collection[str]) -> Self:
         """The hour of all others; its tables by field as they are."""

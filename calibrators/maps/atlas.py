@@ -399,7 +399,7 @@ class Atlas:
         the expression and they as a list of names. With effects or spreads it is 3: the number of
         groups may be 0, with no list behind it, and at the end stand two sections, each a length u8
         and as many bytes: effects, and spreads (`Spreads.to_bytes`); empty where there are none.
-        Where maps share their knots it is 4: as 3, but for the maps (`SharedKnots.to_bytes`)."""
+        Where maps share their knots it is 4: as 3, but for the maps (`SharedKnots.packed`)."""
         version = self._schema_version
         header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
         names = [self._campaign_rows.packed]
@@ -418,9 +418,9 @@ class Atlas:
             return _WITH_SECTIONS
         return SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
 
-    def _map_bytes(self) -> Iterator[bytes]:
+    def _map_bytes(self) -> Iterator[bytes | memoryview]:
         if isinstance(self._blocks, SharedKnots):
-            yield self._blocks.to_bytes()
+            yield from self._blocks.packed()
             return
         maps = self.columns()
         yield maps.lengths.astype("<u4").tobytes()

@@ -26,6 +26,7 @@ from calibrators.samples import (
     check_unit_interval,
     places_of,
 )
+from calibrators.scratch import IN_MEMORY, Scratch
 
 _STEEPEST = float(np.finfo(np.float64).max)
 
@@ -278,12 +279,13 @@ class MapColumns:
         )
 
     @classmethod
-    def end_to_end(cls, parts: Sequence["MapColumns"]) -> Self:
+    def end_to_end(cls, parts: Sequence["MapColumns"], scratch: Scratch = IN_MEMORY) -> Self:
         """The maps of all parts, one part behind the other."""
+        joined = scratch.joined
         return cls(
-            np.concatenate([np.empty(0, np.int64), *(part.lengths for part in parts)]),
-            np.concatenate([np.empty(0), *(part.knots for part in parts)]),
-            np.concatenate([np.empty(0), *(part.values for part in parts)]),
+            joined([np.empty(0, np.int64), *(part.lengths for part in parts)]),
+            joined([np.empty(0), *(part.knots for part in parts)]),
+            joined([np.empty(0), *(part.values for part in parts)]),
         )
 
     def taken(self, order: Integers) -> "MapColumns":

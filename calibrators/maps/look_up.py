@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from threading import Event
 from typing import Any, Final, NamedTuple, cast
 from weakref import finalize
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
+from calibrators.scratch import file_memory
 
 GROUP: Final = 8
 """Knots that are compared at once: in single precision half a line of the processor's cache."""
@@ -118,6 +120,16 @@ def _keep(block: mmap.mmap) -> None:
             _spare.popleft()
 
 
+_in_files: Final = Event()
+IN_FILES: Final = 16 << 20
+"""Bytes from which on a table may be in a file: some ten thousand maps."""
+
+
+def keep_large_tables_in_files() -> None:
+    """For who answers no requests, and looks at one map after the other."""
+    _in_files.set()
+
+
 def drop_spare_tables() -> None:
     """For who answers no requests, and has many versions: keeps nothing for the next."""
     _spare.clear()
@@ -141,6 +153,9 @@ def _taken(size: int) -> mmap.mmap | None:
 def _new(size: int) -> mmap.mmap:
     """Memory for a table that may start at a huge page, and for an eighth more: the next is hardly
     ever just as large. What is not touched takes no memory."""
+    if _in_files.is_set() and size > IN_FILES:
+        with suppress(OSError):
+            return file_memory(size + HUGE_PAGE)
     block = mmap.mmap(-1, size + size // 8 + HUGE_PAGE, flags=_PRIVATE)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         block.madvise(mmap.MADV_HUGEPAGE)

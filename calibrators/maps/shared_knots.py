@@ -1,7 +1,7 @@
 """The look-up of maps that share their knots, as all maps of one refit of `pooled` do."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Self
 
@@ -18,6 +18,7 @@ from calibrators.maps.look_up import (
     pieces,
 )
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
+from calibrators.scratch import MANY, Scratch
 
 MOST_SETS: Final = 128
 """Sets of knots: the table of each takes 132 KiB, of which a part is read."""
@@ -275,9 +276,11 @@ class SharedKnots:
         places = places_of(1 + self._starts[rows], lengths)
         return MapColumns(lengths, self._sets.knots_of(rows), self._segments[:, 0][places])
 
-    def to_bytes(self) -> bytes:
+    def packed(self) -> Iterator[bytes | memoryview]:
         """`KnotSets.to_bytes`, and little-endian the values of all maps f8."""
-        return self._sets.to_bytes() + self._segments[1:, 0].astype("<f8").tobytes()
+        yield self._sets.to_bytes()
+        values = Scratch(len(self._starts) >= MANY).stored(self._segments[1:, 0])
+        yield np.ascontiguousarray(values, "<f8").data
 
 
 Maps = MapBlocks | SharedKnots
@@ -293,7 +296,7 @@ def maps_by_row(maps: MapColumns, pause: Callable[[], None] = lambda: None) -> M
 def read_shared(
     data: bytes, offset: int, count: int, pause: Callable[[], None]
 ) -> tuple[Maps, int]:
-    """So many maps whose `SharedKnots.to_bytes` start at offset, and the offset behind them;
+    """So many maps whose `SharedKnots.packed` start at offset, and the offset behind them;
     ValueError on bad bytes, and as `maps_by_row`."""
     sets, offset = KnotSets.read(data, offset, count)
     values, end = _column(data, offset, int(sets.lengths[sets.of_maps].sum()), "<f8")

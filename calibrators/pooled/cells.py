@@ -18,6 +18,7 @@ from calibrators.bins.codecs import SCALE, ByteColumn, from_fixed
 from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
 from calibrators.samples import Floats, Integers, expit, sum_at
+from calibrators.scratch import IN_MEMORY, Scratch
 
 
 class Entries(NamedTuple):
@@ -345,8 +346,10 @@ class CampaignBlock:
         groups: Integers,
         values: Floats,
         weights: Floats,
+        scratch: Scratch = IN_MEMORY,
     ) -> None:
         """With what their hours weigh, (c, h)."""
+        self._stored = scratch.stored
         self.campaigns: tuple[str, ...] = cells.campaigns
         self.hours: CellHours = cells.hours
         self.log_odds: Floats = cells.log_odds
@@ -355,12 +358,13 @@ class CampaignBlock:
         self._coordinates = coordinates
         self._knots: Knots = coordinates.knots
         rows = cells.hours.rows
-        before, self._after = self._knots.places(cells.log_odds)
-        self._key = (rows * self._knots.count + before).astype(np.int32)
+        before, after = self._knots.places(cells.log_odds)
+        self._after = self._stored(after)
+        self._key = self._stored((rows * self._knots.count + before).astype(np.int32))
         self.offsets = self._centres(rows, cells.predicted) - coordinates.centre
         self._stepped = self.log_odds
         # As the grid's cells are grouped: by a cell's middle, which may lie in another than a mean.
-        self.coarse = coarse_cells()[GRID.cells_of(cells.scores)].astype(np.int16)
+        self.coarse = self._stored(coarse_cells()[GRID.cells_of(cells.scores)].astype(np.int16))
         self.trust: Floats = np.ones(len(cells))
         self.weigh(weights)
 
@@ -369,7 +373,7 @@ class CampaignBlock:
 
     def weigh(self, weights: Floats) -> None:
         """Count each campaign's hours with these weights, (c, h), from now on."""
-        self._counts, self._positives = self.hours.weighted(weights)
+        self._counts, self._positives = map(self._stored, self.hours.weighted(weights))
 
     def _centres(self, rows: Integers, predicted: Floats) -> Floats:
         weights = predicted + np.finfo(float).tiny
@@ -393,7 +397,8 @@ class CampaignBlock:
     def add_steps(self, steps: Floats | None) -> None:
         """What steps add to the log-odds in each coarse cell, (CELLS,), from now on; None without
         steps."""
-        self._stepped = self.log_odds if steps is None else self.log_odds + steps[self.coarse]
+        stepped = self.log_odds if steps is None else self.log_odds + steps[self.coarse]
+        self._stepped = self.log_odds if steps is None else self._stored(stepped)
 
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""

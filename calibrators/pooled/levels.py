@@ -45,6 +45,7 @@ from calibrators.pooled.state_space import (
     LevelForecast,
 )
 from calibrators.samples import Floats, sum_at
+from calibrators.scratch import scratch_of
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
 """In positives, the largest first, so that it wins where all are equal: it allows no shift."""
@@ -128,11 +129,12 @@ def levels_of_blocks(
 ) -> Levels:
     """The levels of the campaigns of one block or more, in their order; the weights are those of
     these hours, whatever they weighed. `groups`: how many groups there are."""
-    found = list(block_weights(blocks, ages, peers))
-    weighed = [
+    scratch = scratch_of(blocks)
+    found = scratch.kept(block_weights(blocks, ages, peers))
+    weighed = scratch.kept(
         block._replace(weights=each.weights, begun=each.begun)
         for block, each in zip(blocks, found, strict=True)
-    ]
+    )
     levels = LevelHierarchy.of(weighed, ages, groups, peers=peers).levels(weighed)
     return replace(levels, set_aside=np.concatenate([each.set_aside for each in found]))
 

@@ -37,6 +37,7 @@ from calibrators.pooled.serving import (
 from calibrators.pooled.spline import AS_THEY_ARE, Coordinates, Stretches
 from calibrators.pooled.window import CampaignDeviations, Memory, Window, stretched
 from calibrators.samples import Floats, Integers, expit
+from calibrators.scratch import scratch_of
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""
@@ -192,7 +193,7 @@ class _Refit:
         self._trial, self._fields, self._joined = trial, fields, joined
         self._ages, self._groups, self._campaigns = window.ages, window.groups, window.campaigns
         self._peers = window.peers
-        self._group_of = window.group_of
+        self._group_of, self._scratch = window.group_of, scratch_of(window.blocks)
         self._recency = np.exp2(-window.ages / _HALF_LIFE)
         begun = trial and window.begun_before_newest
         self._past = slice(0, -1) if begun else slice(None)
@@ -216,10 +217,12 @@ class _Refit:
         earlier = memory or Memory.nothing(knots)
         starts = by_block(window.blocks, earlier.campaigns_in(coordinates, self._campaigns))
         groups = by_block(window.blocks, self._rows)
-        blocks = [
-            CampaignBlock(cells, coordinates, rows, start, self._recent(np.ones((len(cells), 1))))
-            for cells, rows, start in zip(window.blocks, groups, starts, strict=True)
-        ]
+        weights = (self._recent(np.ones((len(cells), 1))) for cells in window.blocks)
+        parts = zip(window.blocks, groups, starts, weights, strict=True)
+        blocks = self._scratch.kept(
+            CampaignBlock(cells, coordinates, rows, start, weight, self._scratch)
+            for cells, rows, start, weight in parts
+        )
         tree = Tree(
             coordinates,
             earlier.target_in(coordinates),
@@ -238,7 +241,7 @@ class _Refit:
     def _drifted(self) -> int:
         """Fits again without the hours that speak no longer, if there are any; the jumps found."""
         weights, jumps = self._weights()
-        weighed = self._peers.any(bool((weights < 1).any()))
+        weighed = self._peers.any(any((part < 1).any() for part in weights))
         changed = self._shape.find_steps() | self._regrouped()
         if weighed:
             self._weigh(weights)
@@ -247,16 +250,19 @@ class _Refit:
             self._shape.fit()
         return jumps
 
-    def _weights(self) -> tuple[Floats, int]:
-        """Of all campaigns in the past hours, (c, h), and how many have jumped."""
+    def _weights(self) -> tuple[Sequence[Floats], int]:
+        """Of each block's campaigns in the past hours, (c, h), and how many have jumped."""
         blocks = self._shape.blocks
         seen = self._hours(block.probabilities(self._shape.curves(block)) for block in blocks)
-        past = [block.chosen(self._past) for block in seen]
+        past = self._scratch.kept(block.chosen(self._past) for block in seen)
         found = block_weights(past, self._ages[self._past], self._peers)
         # Of each block no more is kept than that.
-        told = [(each.weights, np.array([each.jumped.sum()])) for each in found]
+        stored = self._scratch.stored
+        told = [(stored(each.weights), np.array([each.jumped.sum()])) for each in found]
         weights, jumps = zip(*told, strict=True)
-        return np.vstack(weights), int(self._peers.sum(jumps)[0])
+        if self._joined:
+            weights = tuple(by_block(blocks, weights[0]))
+        return weights, int(self._peers.sum(jumps)[0])
 
     def _regrouped(self) -> bool:
         """Whether there are families, where nothing names groups: these are the groups then."""
@@ -265,9 +271,12 @@ class _Refit:
         self._groups = family_names(len(self._shape.tree.groups))
         return True
 
-    def _weigh(self, weights: Floats) -> None:
-        blocks = self._shape.blocks
-        for block, part in zip(blocks, by_block(blocks, weights), strict=True):
+    def _of_blocks(self, weights: Sequence[Floats]) -> Sequence[Floats]:
+        """Of the hours of all blocks, joined or not, block by block."""
+        return by_block(self._shape.blocks, np.vstack(weights)) if self._joined else weights
+
+    def _weigh(self, weights: Sequence[Floats]) -> None:
+        for block, part in zip(self._shape.blocks, weights, strict=True):
             if (part < 1).any():
                 block.weigh(self._recent(part))
 
@@ -280,15 +289,15 @@ class _Refit:
         found = self._fields.fit(blocks, ages, len(self._ages))
         means = found.means_of(self._campaigns, len(ages))
         parts = by_block([block.expected for block in blocks], means)
-        freed = [
+        freed = self._scratch.kept(
             block._replace(expected=block.expected * each)
             for block, each in zip(blocks, parts, strict=True)
-        ]
+        )
         return freed, found
 
     def _hours(self, probabilities: Iterable[Floats]) -> list[CampaignHours]:
         """Positives expected by the probabilities of each block's cells, and observed."""
-        found = list(map(self._hours_of, self._shape.blocks, probabilities))
+        found = self._scratch.kept(map(self._hours_of, self._shape.blocks, probabilities))
         return [CampaignHours.joined(found)] if self._joined else found
 
     def _hours_of(self, block: CampaignBlock, probabilities: Floats) -> CampaignHours:
@@ -361,7 +370,7 @@ class _Refit:
 
     def _tried_levels(self, hours: Sequence[CampaignHours]) -> tuple[Levels, FittedEffects | None]:
         """Those that know the newest hour neither by its positives nor by its weights."""
-        past = [block.chosen(self._past) for block in hours]
+        past = self._scratch.kept(block.chosen(self._past) for block in hours)
         return self._levels(past, self._ages[self._past] - 2 * self._ages[-1])
 
     def _atlas(self, served: _Served, levels: Levels, effects: FittedEffects | None) -> Atlas:
@@ -373,7 +382,7 @@ class _Refit:
         order = sorted(range(len(served.campaigns)), key=served.campaigns.__getitem__)
         rows: Integers = np.array([0, *(first + place for place in order)], np.int64)
         shifts = np.concatenate(([levels.target_shift], levels.group_shifts, levels.shifts))
-        maps = served.knots.maps(served.curves[rows], shifts[rows])
+        maps = served.knots.maps(served.curves[rows], shifts[rows], self._scratch)
         groups = None
         if isinstance(self._group_of, CampaignGroups | FieldGroups):
             of_groups = served.knots.maps(served.curves[1:first], shifts[1:first])

@@ -3,7 +3,7 @@ the history before them is carried over to the new scores, quantile by quantile.
 docs/model-pushes.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -23,6 +23,7 @@ from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
 from calibrators.pooled.spline import AS_THEY_ARE, Stretches
 from calibrators.samples import Floats, Integers, expit, sum_at
+from calibrators.scratch import scratch_of
 
 _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
 """Of the impressions, below the knots of a transport."""
@@ -236,17 +237,16 @@ class Transports:
             steps.append(Transport.of(rows, values, old, new, len(names), latest))
         return cls(names, first, tuple(first + push for push in pushes), tuple(steps), frequent)
 
-    def moved(self, blocks: Sequence[Cells]) -> tuple[Cells, ...]:
+    def moved(self, blocks: Sequence[Cells]) -> Iterator[Cells]:
         """The same cells, what they held before the newest push being where it is scored now."""
-        found, behind = [], 0
+        behind = 0
         for block in blocks:
             rows = block.hours.rows + behind
             moved = [step(block.log_odds, rows) for step in self.steps]
             places = _snapped(np.stack([*moved, block.log_odds]), self.frequent)
             hours = np.arange(block.hours.shape[1]) + self.first
-            found.append(block.moved(places, np.searchsorted(self.pushes, hours, side="right")))
+            yield block.moved(places, np.searchsorted(self.pushes, hours, side="right"))
             behind += len(block)
-        return tuple(found)
 
     def atlas(self, atlas: Atlas, newest: int, stretches: Stretches) -> Atlas:
         """An atlas on the scale of the newest scores, that was fitted to scores up to the hour
@@ -390,9 +390,7 @@ class ScoreScale:
     stretches: Stretches = AS_THEY_ARE
 
     @classmethod
-    def of(
-        cls, blocks: tuple[Cells, ...], history: History, hours: int, joined: bool = True
-    ) -> Self:
+    def of(cls, blocks: Sequence[Cells], history: History, hours: int, joined: bool = True) -> Self:
         """Of the cells of the last hours of a history, in blocks; see `ScoreHours.of`. Raises
         `NotDivided` where another model may score and several workers have the blocks."""
         first, peers = history.newest + 1 - hours, history.peers
@@ -418,9 +416,11 @@ class ScoreScale:
         """The hours from which on another model scored, ascending, since 1970."""
         return () if self.transports is None else self.transports.pushes
 
-    def carried_over(self, blocks: tuple[Cells, ...]) -> tuple[Cells, ...]:
+    def carried_over(self, blocks: Sequence[Cells]) -> Sequence[Cells]:
         """The same blocks on the newest scale; as they are where there was no push."""
-        return blocks if self.transports is None else self.transports.moved(blocks)
+        if self.transports is None:
+            return blocks
+        return scratch_of(blocks).kept(self.transports.moved(blocks))
 
     def on_scale(self, atlas: Atlas | None, as_of: float) -> Atlas | None:
         """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""

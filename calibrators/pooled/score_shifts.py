@@ -15,6 +15,7 @@ import numpy as np
 from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import Cells
 from calibrators.samples import Floats, Integers, sum_at
+from calibrators.scratch import scratch_of
 
 REFERENCE_HOURS = 3
 """Hours before, with which an hour is compared: few, so that a daily cycle is a small shift."""
@@ -86,9 +87,11 @@ class ScoreHours:
     @classmethod
     def of(cls, blocks: Sequence[Cells], peers: Peers = ALONE, joined: bool = True) -> Self:
         """Of the cells of all blocks, one at least, which are summed up joined or one by one."""
-        parts = [_of_block(block) for block in blocks]
+        scratch = scratch_of(blocks)
+        parts = scratch.kept(_of_block(block) for block in blocks)
         sizes = [len(block) for block in blocks]
-        sums = ScoreSums(*map(np.vstack, zip(*(part.sums for part in parts), strict=True)))
+        each = zip(*(part.sums for part in parts), strict=True)
+        sums = ScoreSums(*map(scratch.joined, each))
         return cls(
             tuple(name for block in blocks for name in block.campaigns),
             np.concatenate([part.centres for part in parts]),

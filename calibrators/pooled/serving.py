@@ -24,6 +24,7 @@ from calibrators.pooled.fit import Shape, Steps
 from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
 from calibrators.samples import Floats, Integers, expit, sum_at
+from calibrators.scratch import IN_MEMORY, Scratch
 
 _MOST_KNOTS = 64
 _BEYOND = np.array([0.35, 0.8, 1.4, 2.2, 3.2, 4.5, 6.0, 8.0, 10.5])
@@ -75,14 +76,15 @@ class ServedKnots:
         self._weights = self._around(information).sum(axis=1) + _LEAST
         self._in_cells = self._around(samples) / (sum_at(coarse_cells(), samples, CELLS) + tiny)
 
-    def maps(self, curves: Floats, shifts: Floats) -> MapColumns:
+    def maps(self, curves: Floats, shifts: Floats, scratch: Scratch = IN_MEMORY) -> MapColumns:
         """Maps of curves, (n, k), each shifted by as much, (n,)."""
-        values = np.empty((len(curves), len(self._scores)))
+        knots, values = (scratch.empty((len(curves), len(self._scores))) for _ in range(2))
+        knots[:] = self._scores
         for first in range(0, len(curves), _PART):
             part = slice(first, first + _PART)
             values[part] = self._values(curves[part], shifts[part])
         lengths: Integers = np.full(len(curves), len(self._scores))
-        return MapColumns(lengths, np.tile(self._scores, len(curves)), values.reshape(-1))
+        return MapColumns(lengths, knots.reshape(-1), values.reshape(-1))
 
     def probabilities(self, block: CampaignBlock, curves: Floats) -> Floats:
         """Of the cells of a block, (m,), as maps of these curves, (c, k), have them: made monotone

@@ -22,6 +22,7 @@ from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
 from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch, Stretches
 from calibrators.samples import Floats, Integers, expit, sum_at
+from calibrators.scratch import Scratch
 
 MOST = 1024
 """Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
@@ -86,7 +87,7 @@ class Window:
     first, (h,), and the groups' names, ascending. Of several workers, each has blocks of its own;
     all else is the same at all."""
 
-    blocks: tuple[Cells, ...]
+    blocks: Sequence[Cells]
     ages: Floats
     groups: tuple[str, ...]
     group_of: GroupOf | None
@@ -99,7 +100,7 @@ class Window:
         first = history.newest + 1 - hours
         # Mapped, so that no block's tables are held while the next block's are read.
         spans = chain.from_iterable(map(campaign_spans, history.blocks))
-        read = tuple(map(partial(Cells.of, first=first, length=hours), spans))
+        read = Scratch().kept(map(partial(Cells.of, first=first, length=hours), spans), len)
         blocks = read or (Cells.of({}, first, hours),)
         names = {group_of(name) for block in blocks for name in block.campaigns if group_of}
         ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)

@@ -14,8 +14,10 @@ from calibrators.maps.groups import CampaignGroups, FieldGroups
 from calibrators.methods.refit import Fitted, Method
 from calibrators.peers import ALONE, NotDivided, Peers, as_array, listed_in
 from calibrators.pooled import Pooled
+from calibrators.pooled.score_shifts import ScoreSums
 from calibrators.pooled.spline import Stretch, Stretches
 from calibrators.pooled.window import Memory, stretched
+from calibrators.scratch import Scratch, scratch_of
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
 
@@ -149,6 +151,44 @@ def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
 
         assert [told(fitted) for fitted in first] == expected
         assert all(fitted.memory is None for other in others for fitted in other)
+
+
+@pytest.mark.slow
+def test_a_refit_whose_arrays_are_in_files_makes_the_same_maps(monkeypatch, tmp_path):
+    """Also where the disk has no room; and no file is left."""
+    method, blocks = METHODS["pooled"], shards(1)
+    expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
+    monkeypatch.setattr("calibrators.scratch.MANY", CAMPAIGNS // 4)
+
+    for folder in (tmp_path, tmp_path / "missing"):
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        assert [told(fitted) for fitted in refits(method, blocks, ALONE)] == expected
+    assert not any(tmp_path.iterdir())
+
+
+def test_arrays_are_in_files_from_many_campaigns_on(monkeypatch, tmp_path, caplog):
+    """What was looked at, and what was let go, is the same; a broken disk costs no array."""
+    monkeypatch.setattr("calibrators.scratch.MANY", 3)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    columns = [np.arange(1000.0) + place for place in range(4)]
+    scratch = Scratch()
+
+    kept = scratch.kept(
+        (ScoreSums(each, each, np.broadcast_to(0.0, 1000)) for each in columns), len
+    )
+
+    assert scratch.in_files
+    assert scratch_of(kept) is scratch
+    assert all(sums.counts.base is not None and 0 in sums.distances.strides for sums in kept)
+    for _ in range(2):
+        np.testing.assert_array_equal([sums.offsets for sums in kept], columns)
+    assert scratch.stored(kept[0].counts) is kept[0].counts
+    np.testing.assert_array_equal(scratch.joined(columns), np.concatenate(columns))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    broken = Scratch(in_files=True)
+    np.testing.assert_array_equal(broken.stored(columns[0]), columns[0])
+    assert not broken.in_files
+    assert "goes on in memory" in caplog.text
 
 
 @pytest.mark.slow
