@@ -1,7 +1,7 @@
 """Arrays of very many campaigns in files, so that memory holds those of a few.
 
 A refit goes through its blocks of campaigns again and again. Of many campaigns, what it needs of
-each block is written once to a file in the folder for temporary files (`TMPDIR`). The kernel keeps
+each block is written once to a file in the folder for temporary files. The kernel keeps
 in memory what nobody else needs the room for, and reads the rest when it is looked at. Such a file
 has no name, and ends with the last of its arrays, or with the process.
 """
@@ -118,7 +118,9 @@ _changing: Final = Lock()
 
 
 def file_memory(size: int) -> mmap.mmap:
-    """So many bytes of a file; OSError where the disk has no room for them."""
+    """So many bytes of a file; OSError where the disk has no room for them, or nobody tells."""
+    if not hasattr(os, "posix_fallocate"):
+        raise OSError("this system keeps no room for a file")
     with TemporaryFile(prefix="sirocco-") as file:
         # Now, and not when a page is written to: that would end the process.
         os.posix_fallocate(file.fileno(), 0, size)

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -65,6 +66,9 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
     stop = Event()
     if current_thread() is main_thread():
         keep_large_tables_in_files()
+        # The folder of the system is in memory on many.
+        if "TMPDIR" not in os.environ and settings.data_dir.is_dir():
+            tempfile.tempdir = str(settings.data_dir)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
     client = open_redis(redis_url, settings.redis_timeout_seconds)

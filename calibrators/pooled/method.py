@@ -271,10 +271,6 @@ class _Refit:
         self._groups = family_names(len(self._shape.tree.groups))
         return True
 
-    def _of_blocks(self, weights: Sequence[Floats]) -> Sequence[Floats]:
-        """Of the hours of all blocks, joined or not, block by block."""
-        return by_block(self._shape.blocks, np.vstack(weights)) if self._joined else weights
-
     def _weigh(self, weights: Sequence[Floats]) -> None:
         for block, part in zip(self._shape.blocks, weights, strict=True):
             if (part < 1).any():
