@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from math import prod
 from tempfile import TemporaryFile
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Final, TypeVar, cast
 from weakref import WeakSet
 
@@ -32,15 +32,20 @@ _ALIGNED: Final = 64
 
 
 class Scratch:
-    """Where a refit keeps its arrays: in memory until it is `in_files`, and where the disk is full.
+    """Where a refit keeps its arrays: in memory until it is `in_files`; and all the time where this
+    process uses none, or the disk is full.
 
     Nobody but who asked for an `empty` array writes to one.
     """
 
     def __init__(self, in_files: bool = False) -> None:
-        self.in_files = in_files
         self._last: mmap.mmap | bytes = b""
-        self._used = 0
+        self._used, self._full = 0, not _in_use.is_set()
+        self.want_files(in_files)
+
+    def want_files(self, wanted: bool) -> None:
+        """From now on arrays are kept in files, or no longer."""
+        self.in_files = wanted and not self._full
 
     def empty(self, shape: tuple[int, ...], kind: DTypeLike = np.float64) -> NDArray[Any]:
         """An array of no particular values."""
@@ -57,7 +62,7 @@ class Scratch:
                 self._last, self._used = file_memory(max(size, _FILE_BYTES)), 0
             except OSError as error:
                 _log.warning("no room for files of a refit, which goes on in memory: %s", error)
-                self.in_files = False
+                self.in_files, self._full = False, True
         return self.in_files
 
     def stored(self, value: Item) -> Item:
@@ -83,7 +88,7 @@ class Scratch:
         for each in found:
             kept.append(each)
             count += size(each)
-            self.in_files = self.in_files or count >= MANY
+            self.want_files(self.in_files or count >= MANY)
             if self.in_files:
                 kept[done:] = map(self.stored, kept[done:])
                 done = len(kept)
@@ -110,17 +115,25 @@ def scratch_of(blocks: Iterable[object]) -> Scratch:
     return blocks.scratch if isinstance(blocks, _Kept) else IN_MEMORY
 
 
-IN_MEMORY: Final = Scratch()
-"""Where nothing is worth a file."""
-
+_in_use: Final = Event()
 _maps: Final[WeakSet[mmap.mmap]] = WeakSet()
 _changing: Final = Lock()
 
 
+def use_files() -> None:
+    """Keep what is large in files from now on, and look at one piece of it after the other: for
+    who answers no requests."""
+    _in_use.set()
+
+
+IN_MEMORY: Final = Scratch()
+"""Where nothing is worth a file."""
+
+
 def file_memory(size: int) -> mmap.mmap:
-    """So many bytes of a file; OSError where the disk has no room for them, or nobody tells."""
-    if not hasattr(os, "posix_fallocate"):
-        raise OSError("this system keeps no room for a file")
+    """So many bytes of a file; OSError where files are not used, or the disk has no room."""
+    if not (_in_use.is_set() and hasattr(os, "posix_fallocate")):
+        raise OSError("files are not used")
     with TemporaryFile(prefix="sirocco-") as file:
         # Now, and not when a page is written to: that would end the process.
         os.posix_fallocate(file.fileno(), 0, size)

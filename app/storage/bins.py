@@ -247,7 +247,7 @@ class BinsStore:
             for place, data in self._read(places, calibrated):
                 found = self._table(kind, place, data, last)
                 if found is not None:
-                    scratch.in_files = kept and len(found.campaigns) > CAMPAIGNS
+                    scratch.want_files(kept and len(found.campaigns) > CAMPAIGNS)
                     last = tables[place.hour] = scratch.stored(found)
         return tables
 
@@ -317,7 +317,7 @@ class BinsStore:
                 kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
                 found = self._table(kind, place, data, tables[-1] if tables else None)
                 if found is not None:
-                    scratch.in_files = len(hours) > 1 and len(found.campaigns) > CAMPAIGNS
+                    scratch.want_files(len(hours) > 1 and len(found.campaigns) > CAMPAIGNS)
                     tables.append(scratch.stored(found))
         return tables
 

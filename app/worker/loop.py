@@ -41,7 +41,7 @@ from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.together import COME_SECONDS, Together
 from app.worker.training import NothingToTrain
-from calibrators.maps.look_up import keep_large_tables_in_files
+from calibrators.scratch import use_files
 
 _log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
     click log is adopted, clicks are closed into that of these settings, whatever was before."""
     stop = Event()
     if current_thread() is main_thread():
-        keep_large_tables_in_files()
+        use_files()
         # The folder of the system is in memory on many.
         if "TMPDIR" not in os.environ and settings.data_dir.is_dir():
             tempfile.tempdir = str(settings.data_dir)

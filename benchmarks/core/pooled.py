@@ -4,9 +4,10 @@ Traffic is Zipf-like over the campaigns, 100 impressions an hour each on average
 packed, and unpacked in blocks of 1,024 campaigns at most, as the worker reads them. `cold` is the
 first refit, with the maps for the guard; `warm` is the one of an hour later, from the cold one's
 memory. `grown` is what the refit's peak adds to the memory of the process, which holds the packed
-bins already. SIR and beta fit campaign by campaign, those with 100 impressions and 10 positives,
-and are left out for 48 h of bins. Seconds are CPU time, of one core. `--large` adds 100,000
-campaigns, which takes a quarter of an hour and 7 GB of memory.
+bins already; those pages of its files count that are in memory. SIR and beta fit campaign by
+campaign, those with 100 impressions and 10 positives, and are left out for 48 h of bins. Seconds
+are CPU time, of one core. `--large` adds 100,000 campaigns, which takes a quarter of an hour and
+4 GB of memory.
 
     python -m benchmarks pooled [--large] [--json] [--write]
 """
@@ -23,6 +24,7 @@ from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resi
 from benchmarks.parts import Part
 from calibrators import Fitted, History, HourTables, make_method
 from calibrators.bins.packed_table import PackedTable
+from calibrators.scratch import use_files
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class PackedBlocks:
 
 def measure(sizes: Sizes | None = None) -> Table:
     """A row for each number of campaigns."""
+    use_files()
     sizes = sizes or USUAL
     rows: Table = {f"{count:,} campaigns": _row(count) for count in sizes.campaigns}
     return rows | {f"{count:,} campaigns, 48 h": _pooled(count, 48)[0] for count in sizes.two_days}

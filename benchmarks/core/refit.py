@@ -5,7 +5,8 @@ folded already, as the worker does every few seconds; all of the last hour still
 logs, which is more than a running worker ever finds. Figures are of the refits after the first,
 which also evaluates the whole window, once. `CPU` is the worker's and Redis's; `fit` includes
 reading the bins, `read`, the guard, and what the report tells of the same bins, which go by once;
-`report` is the rest of it; `grown` is what the refit's peak adds to the memory of the process.
+`report` is the rest of it; `grown` is what the refit's peak adds to the memory of the process, with
+those pages of its files that are in memory.
 Columns without a name are of `sir`, the published method; `pooled` is the default.
 
 The alternative keeps one hash per campaign and hour, as the naive endpoint writes them, and goes
@@ -40,6 +41,7 @@ from benchmarks.parts import Part
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from benchmarks.timing import Stages, stage_seconds
 from calibrators import BinsTable
+from calibrators.scratch import use_files
 
 Row = dict[str, Cell]
 
@@ -175,6 +177,7 @@ class Used:
 
 def measure(sizes: Sizes | None = None) -> Table:
     """For each number of campaigns a column of `sir`, of the alternative, and of `pooled`."""
+    use_files()
     sizes = sizes or Sizes()
     refits: Table = {}
     for campaigns, rounds in sizes.campaigns:

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
-from threading import Event
 from typing import Any, Final, NamedTuple, cast
 from weakref import finalize
 
@@ -120,14 +119,8 @@ def _keep(block: mmap.mmap) -> None:
             _spare.popleft()
 
 
-_in_files: Final = Event()
 IN_FILES: Final = 16 << 20
 """Bytes from which on a table may be in a file: some ten thousand maps."""
-
-
-def keep_large_tables_in_files() -> None:
-    """For who answers no requests, and looks at one map after the other."""
-    _in_files.set()
 
 
 def drop_spare_tables() -> None:
@@ -153,7 +146,7 @@ def _taken(size: int) -> mmap.mmap | None:
 def _new(size: int) -> mmap.mmap:
     """Memory for a table that may start at a huge page, and for an eighth more: the next is hardly
     ever just as large. What is not touched takes no memory."""
-    if _in_files.is_set() and size > IN_FILES:
+    if size > IN_FILES:
         with suppress(OSError):
             return file_memory(size + HUGE_PAGE)
     block = mmap.mmap(-1, size + size // 8 + HUGE_PAGE, flags=_PRIVATE)
