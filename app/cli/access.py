@@ -10,7 +10,6 @@ from app.cli import options
 from app.cli.console import note, print_json, print_line, utc
 from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
-from app.settings import SECONDS_PER_HOUR
 
 if TYPE_CHECKING:
     from app.cli.serving.client import ServiceClient
@@ -37,10 +36,9 @@ _RateLimit = Annotated[int | None, options.flag("--rate-limit", _RATE, "no limit
 
 
 def _duration(name: str, about: str, shown: str) -> Any:
-    def seconds(text: str) -> int:
-        return SECONDS_PER_HOUR * options.hours(text, name)
-
-    return options.flag(name, about, shown, parser=seconds, metavar="DURATION")
+    return options.flag(
+        name, about, shown, parser=lambda text: 3600 * options.hours(text, name), metavar="DURATION"
+    )
 
 
 _ENDS = "It ends after that, such as 12h or 90d."

@@ -91,12 +91,6 @@ def calibrated_losses(
     >>> result = calibrated_losses(p, y, bias_rows=[True] * 4 + [False] * 4)
     >>> round(result.value, 6), round(result.plain, 6), round(result.shift, 6)
     (0.562335, 0.693147, 1.098612)
-
-    Every prediction is 2 too high, which the first two rows show:
-
-    >>> p, y = [3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0]
-    >>> calibrated_losses(p, y, "quadratic", bias_rows=[True, True, False, False]).value
-    1.0
     """
     kind = biased_loss(loss)
     samples = kind.check(p, y, sample_weight)
@@ -150,12 +144,24 @@ class BiasOptions(TypedDict, total=False):
 
 
 def calibrated_log_loss(p: ArrayLike, y: ArrayLike, **how: Unpack[BiasOptions]) -> float:
-    """The `value` of `calibrated_losses` with loss "log", whose other arguments it takes."""
+    """The `value` of `calibrated_losses` with loss "log", whose other arguments it takes.
+
+    >>> rows = [True, True, False, False]
+    >>> round(calibrated_log_loss([0.5] * 4, [0, 1, 0, 1], bias_rows=rows), 6)
+    0.693147
+    """
     return calibrated_losses(p, y, "log", **how).value
 
 
 def calibrated_quadratic_loss(p: ArrayLike, y: ArrayLike, **how: Unpack[BiasOptions]) -> float:
-    """The `value` of `calibrated_losses` with loss "quadratic", whose other arguments it takes."""
+    """The `value` of `calibrated_losses` with loss "quadratic", whose other arguments it takes.
+
+    Every prediction is 2 too high, which the first two rows show:
+
+    >>> rows = [True, True, False, False]
+    >>> calibrated_quadratic_loss([3.0, 5.0, 4.0, 6.0], [1.0, 3.0, 3.0, 3.0], bias_rows=rows)
+    1.0
+    """
     return calibrated_losses(p, y, "quadratic", **how).value
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.cli.serving.playback import of_delayed, of_immediate, private_service
 from app.cli.serving.settings import environment_of, settings_with
-from app.results.backtest import learnt_hours
+from app.results.backtest import after
 from app.settings import Settings, load_settings
 
 
@@ -57,7 +57,8 @@ def test_windows_reach_a_child_as_they_are(monkeypatch, hours):
 
 @pytest.mark.parametrize(("calibrator", "hours"), [("pooled", 72), ("sir", 6), ("platt", 6)])
 def test_each_calibrator_looks_back_over_its_own_hours(calibrator, hours):
-    assert learnt_hours(Settings(window_hours=6, history_hours=72), calibrator) == hours
+    title = after(Settings(window_hours=6, history_hours=72), [calibrator])
+    assert title == f"each hour evaluated with maps of the {hours} h before it"
 
 
 @pytest.mark.parametrize("private", [of_immediate("click"), of_delayed("conversion", 168)])
