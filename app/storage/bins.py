@@ -38,6 +38,8 @@ _log = logging.getLogger(__name__)
 
 CAMPAIGNS = 1024
 """Campaigns of a block at most: bounds the memory of a refit, however many there are."""
+OF_ONE_HOUR: Final = 16 * CAMPAIGNS
+"""The same of a block of one hour."""
 
 
 def hour_blocks(
@@ -208,7 +210,12 @@ class BinsStore:
         is read when its first is asked for."""
         hours = range(first_hour, last_hour_exclusive)
         for shard in shards:
-            yield from BinsTable.merge_in_blocks(self._tables(shard, target, hours, calibrated))
+            tables = self._tables(shard, target, hours, calibrated)
+            if len(tables) == 1:
+                for block in hour_blocks({first_hour: tables[0]}, OF_ONE_HOUR):
+                    yield from block.values()
+            else:
+                yield from BinsTable.merge_in_blocks(tables)
 
     def shards_of_hour(
         self, target: str, hour: int, *, calibrated: bool = False
