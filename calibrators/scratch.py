@@ -23,8 +23,9 @@ from numpy.typing import DTypeLike, NDArray
 _log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
-MANY: Final = 10_000
-"""Campaigns of a worker from which on its blocks are in files: fewer are fitted in memory."""
+MANY: Final = 50_000
+"""Campaigns of a target from which on blocks are in files. Fewer are fitted in memory: a disk that
+is written to answers others late, such as the Redis of a small platform on the same machine."""
 
 _FILE_BYTES: Final = 64 << 20
 _LEAST_BYTES: Final = 4096

@@ -28,7 +28,7 @@ from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
 from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
 from calibrators.fields.sums import FieldTables
-from calibrators.scratch import Scratch, let_go
+from calibrators.scratch import MANY, Scratch, let_go
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks that are folded together at most, but for a last page of each log."""
@@ -254,7 +254,7 @@ class BinsStore:
             for place, data in self._read(places, calibrated):
                 found = self._table(kind, place, data, last)
                 if found is not None:
-                    scratch.want_files(kept and len(found.campaigns) > CAMPAIGNS)
+                    scratch.want_files(kept and len(found.campaigns) * keys.SHARDS >= MANY)
                     last = tables[place.hour] = scratch.stored(found)
         return tables
 
@@ -324,7 +324,9 @@ class BinsStore:
                 kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
                 found = self._table(kind, place, data, tables[-1] if tables else None)
                 if found is not None:
-                    scratch.want_files(len(hours) > 1 and len(found.campaigns) > CAMPAIGNS)
+                    scratch.want_files(
+                        len(hours) > 1 and len(found.campaigns) * keys.SHARDS >= MANY
+                    )
                     tables.append(scratch.stored(found))
         return tables
 

@@ -119,8 +119,8 @@ def _keep(block: mmap.mmap) -> None:
             _spare.popleft()
 
 
-IN_FILES: Final = 16 << 20
-"""Bytes from which on a table may be in a file: some ten thousand maps."""
+IN_FILES: Final = 32 << 20
+"""Bytes from which on a table may be in a file: some fifty thousand maps."""
 
 
 def drop_spare_tables() -> None:

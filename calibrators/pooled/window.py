@@ -100,7 +100,9 @@ class Window:
         first = history.newest + 1 - hours
         # Mapped, so that no block's tables are held while the next block's are read.
         spans = chain.from_iterable(map(campaign_spans, history.blocks))
-        read = Scratch().kept(map(partial(Cells.of, first=first, length=hours), spans), len)
+        cells = map(partial(Cells.of, first=first, length=hours), spans)
+        # Of others there are about as many.
+        read = Scratch().kept(cells, lambda each: len(each) * history.peers.count)
         blocks = read or (Cells.of({}, first, hours),)
         names = {group_of(name) for block in blocks for name in block.campaigns if group_of}
         ends = np.minimum(np.arange(first, first + hours) + 1.0, history.as_of)
