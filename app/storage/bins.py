@@ -28,7 +28,7 @@ from calibrators.bins.packed_table import PackedTable
 from calibrators.bins.table import BinsTable, HourTables, sums_of_block, sums_of_packed
 from calibrators.evidence import FORGOTTEN_HOURS, PcocEvidence
 from calibrators.fields.sums import FieldTables
-from calibrators.scratch import MANY, Scratch, let_go
+from calibrators.samples import MANY, Scratch, let_go
 
 BYTES_AT_ONCE = 32 * 1024 * 1024
 """Blocks that are folded together at most, but for a last page of each log."""

@@ -24,7 +24,7 @@ from calibrators.maps.look_up import drop_spare_tables
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
-from calibrators.scratch import let_go
+from calibrators.samples import let_go
 
 Divided = Callable[[str, str, History, object, bool], Fitted | None]
 """A refit, of a target by a calibrator, that others help with; None where they do not."""

@@ -41,7 +41,7 @@ from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.together import COME_SECONDS, Together
 from app.worker.training import NothingToTrain
-from calibrators.scratch import use_files
+from calibrators.samples import use_files
 
 _log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resi
 from benchmarks.parts import Part
 from calibrators import Fitted, History, HourTables, make_method
 from calibrators.bins.packed_table import PackedTable
-from calibrators.scratch import use_files
+from calibrators.samples import use_files
 
 
 @dataclass(frozen=True)

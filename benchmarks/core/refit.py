@@ -41,7 +41,7 @@ from benchmarks.parts import Part
 from benchmarks.store import TIMEOUT_SECONDS, Store, private_store
 from benchmarks.timing import Stages, stage_seconds
 from calibrators import BinsTable
-from calibrators.scratch import use_files
+from calibrators.samples import use_files
 
 Row = dict[str, Cell]
 

@@ -13,8 +13,7 @@ from calibrators.guard.rules import NewestHour, log_odds_of
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.look_up import MapBlocks
-from calibrators.samples import Floats, Integers
-from calibrators.scratch import MANY, Scratch
+from calibrators.samples import MANY, Floats, Integers, Scratch
 
 Flags = NDArray[np.bool_]
 

@@ -39,8 +39,7 @@ from calibrators.guard.rules import (
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import GroupMaps
-from calibrators.samples import Integers
-from calibrators.scratch import MANY, Scratch
+from calibrators.samples import MANY, Integers, Scratch
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,8 +20,7 @@ from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.samples import Floats, Integers
-from calibrators.scratch import Scratch
+from calibrators.samples import Floats, Integers, Scratch
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrators.samples import (
+    IN_MEMORY,
     Floats,
     Integers,
+    Scratch,
     Singles,
     all_obey,
     as_vector,
@@ -26,7 +28,6 @@ from calibrators.samples import (
     check_unit_interval,
     places_of,
 )
-from calibrators.scratch import IN_MEMORY, Scratch
 
 _STEEPEST = float(np.finfo(np.float64).max)
 

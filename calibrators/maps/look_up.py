@@ -13,8 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
-from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
-from calibrators.scratch import file_memory
+from calibrators.samples import (
+    Floats,
+    Integers,
+    Singles,
+    check_unit_interval,
+    file_memory,
+    places_of,
+)
 
 GROUP: Final = 8
 """Knots that are compared at once: in single precision half a line of the processor's cache."""

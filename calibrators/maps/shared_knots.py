@@ -17,8 +17,15 @@ from calibrators.maps.look_up import (
     in_pieces,
     pieces,
 )
-from calibrators.samples import Floats, Integers, Singles, check_unit_interval, places_of
-from calibrators.scratch import MANY, Scratch
+from calibrators.samples import (
+    MANY,
+    Floats,
+    Integers,
+    Scratch,
+    Singles,
+    check_unit_interval,
+    places_of,
+)
 
 MOST_SETS: Final = 128
 """Sets of knots: the table of each takes 132 KiB, of which a part is read."""

@@ -17,8 +17,7 @@ from calibrators.bins.bins import GRID
 from calibrators.bins.codecs import SCALE, ByteColumn, from_fixed
 from calibrators.bins.table import BinsTable, HourTables
 from calibrators.pooled.spline import Coordinates, Knots
-from calibrators.samples import Floats, Integers, expit, sum_at
-from calibrators.scratch import IN_MEMORY, Scratch
+from calibrators.samples import IN_MEMORY, Floats, Integers, Scratch, expit, sum_at
 
 
 class Entries(NamedTuple):

@@ -44,8 +44,7 @@ from calibrators.pooled.state_space import (
     CampaignSeries,
     LevelForecast,
 )
-from calibrators.samples import Floats, sum_at
-from calibrators.scratch import scratch_of
+from calibrators.samples import Floats, scratch_of, sum_at
 
 PSEUDO_COUNTS: Floats = np.append(np.inf, 2.0 ** np.arange(14, -2, -1))
 """In positives, the largest first, so that it wins where all are equal: it allows no shift."""

@@ -36,8 +36,7 @@ from calibrators.pooled.serving import (
 )
 from calibrators.pooled.spline import AS_THEY_ARE, Coordinates, Stretches
 from calibrators.pooled.window import CampaignDeviations, Memory, Window, stretched
-from calibrators.samples import Floats, Integers, expit
-from calibrators.scratch import scratch_of
+from calibrators.samples import Floats, Integers, expit, scratch_of
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""

@@ -22,8 +22,7 @@ from calibrators.pooled.cells import CELLS, FARTHEST, Cells, coarse_at, coarse_c
 from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.score_shifts import REFERENCE_HOURS, UNUSUAL, ScoreHours, ScoreSums
 from calibrators.pooled.spline import AS_THEY_ARE, Stretches
-from calibrators.samples import Floats, Integers, expit, sum_at
-from calibrators.scratch import scratch_of
+from calibrators.samples import Floats, Integers, expit, scratch_of, sum_at
 
 _SHARES: Floats = 1 / (1 + np.exp(-np.linspace(-6.5, 6.5, 27)))
 """Of the impressions, below the knots of a transport."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import Cells
-from calibrators.samples import Floats, Integers, sum_at
-from calibrators.scratch import scratch_of
+from calibrators.samples import Floats, Integers, scratch_of, sum_at
 
 REFERENCE_HOURS = 3
 """Hours before, with which an hour is compared: few, so that a daily cycle is a small shift."""

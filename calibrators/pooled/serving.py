@@ -23,8 +23,7 @@ from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.fit import Shape, Steps
 from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
-from calibrators.samples import Floats, Integers, expit, sum_at
-from calibrators.scratch import IN_MEMORY, Scratch
+from calibrators.samples import IN_MEMORY, Floats, Integers, Scratch, expit, sum_at
 
 _MOST_KNOTS = 64
 _BEYOND = np.array([0.35, 0.8, 1.4, 2.2, 3.2, 4.5, 6.0, 8.0, 10.5])

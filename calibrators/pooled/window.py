@@ -21,8 +21,7 @@ from calibrators.pooled.cells import CELL_WIDTH, Cells, log_odds, middles
 from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
 from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch, Stretches
-from calibrators.samples import Floats, Integers, expit, sum_at
-from calibrators.scratch import Scratch
+from calibrators.samples import Floats, Integers, Scratch, expit, sum_at
 
 MOST = 1024
 """Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""

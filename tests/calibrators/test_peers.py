@@ -18,7 +18,7 @@ from calibrators.pooled import Pooled
 from calibrators.pooled.score_shifts import ScoreSums
 from calibrators.pooled.spline import Stretch, Stretches
 from calibrators.pooled.window import Memory, stretched
-from calibrators.scratch import Scratch, scratch_of, use_files
+from calibrators.samples import Scratch, scratch_of, use_files
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
 
@@ -157,7 +157,7 @@ def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
 @pytest.fixture
 def files(monkeypatch):
     """Of this test alone."""
-    monkeypatch.setattr("calibrators.scratch._in_use", Event())
+    monkeypatch.setattr("calibrators.samples._in_use", Event())
     use_files()
 
 
@@ -167,7 +167,7 @@ def test_a_refit_whose_arrays_are_in_files_makes_the_same_maps(monkeypatch, tmp_
     """Also where the disk has no room; and no file is left."""
     method, blocks = METHODS["pooled"], shards(1)
     expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
-    monkeypatch.setattr("calibrators.scratch.MANY", CAMPAIGNS // 4)
+    monkeypatch.setattr("calibrators.samples.MANY", CAMPAIGNS // 4)
     for folder in (tmp_path, tmp_path / "missing"):
         monkeypatch.setattr("tempfile.tempdir", str(folder))
         assert [told(fitted) for fitted in refits(method, blocks, ALONE)] == expected
@@ -177,7 +177,7 @@ def test_a_refit_whose_arrays_are_in_files_makes_the_same_maps(monkeypatch, tmp_
 @pytest.mark.usefixtures("files")
 def test_arrays_are_in_files_from_many_campaigns_on(monkeypatch, tmp_path, caplog):
     """What was looked at, and what was let go, is the same; a broken disk costs no array."""
-    monkeypatch.setattr("calibrators.scratch.MANY", 3)
+    monkeypatch.setattr("calibrators.samples.MANY", 3)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     columns = [np.arange(1000.0) + place for place in range(4)]
     scratch = Scratch()
