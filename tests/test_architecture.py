@@ -70,7 +70,7 @@ ROOMS = {
     },
     "calibrators": {
         "samples": set(),
-        "arms": {"samples"},
+        "arms": set(),
         "peers": set(),
         "bins": {"samples", "peers"},
         "fields": {"samples", "bins"},
@@ -79,6 +79,7 @@ ROOMS = {
         "pooled": {"samples", "bins", "fields", "maps", "methods", "peers"},
         "guard": {"samples", "bins", "fields", "maps"},
         "evidence": {"samples", "bins"},
+        "canary": {"samples"},
         "registry": {"maps", "methods", "pooled"},
         "model_versions": {"samples", "bins", "maps", "methods", "peers", "pooled"},
     },
@@ -93,7 +94,7 @@ LONGEST_FILE = 500
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 78_300
+MOST_LINES = 78_297
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

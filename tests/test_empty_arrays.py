@@ -161,7 +161,7 @@ INSTANCES: Mapping[type, Any] = {
 
 FILLED = {
     "calibrators.pooled.cells.mix_sums": "every cell of the grid",
-    "calibrators.arms.log_ratios": "what no events say for each alternative: nothing",
+    "calibrators.canary.log_ratios": "what no events say for each alternative: nothing",
     "calibrators.bins.packed_table.sum_packed": "where the first campaign begins",
     "calibrators.bins.packed_table.sums_packed": "where the first campaign begins",
     "pccem.delays.delay_curve": "the end of the window",

@@ -4,7 +4,7 @@
 began, and fitted beside the maps that serve, without the guard.
 
 `Canary` stops an experiment whose maps on trial are wrong: the events of its arm are weighed hour
-by hour (`calibrators.arms`), each with the maps that served it. An hour counts when its late
+by hour (`calibrators.canary`), each with the maps that served it. An hour counts when its late
 clicks are in, an hour after its end, and once: evidence and the end of the hours that it holds are
 one entry of the published version, `watch`. Hours that are not over so long are looked at with
 every fold: where the clicks so far, measured by those of the champion's arm, are enough to tell,
@@ -30,8 +30,9 @@ from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
 from app.worker.fitting import Fitting, kept
 from app.worker.monitoring import PrequentialEvaluation, Row, effects_in, scorecard_of
 from calibrators import Atlas, BinsTable
-from calibrators.arms import BOUND, CHALLENGER, CHAMPION, MISSING, CanaryEvidence, log_ratios
+from calibrators.arms import CHALLENGER, CHAMPION
 from calibrators.bins.table import History
+from calibrators.canary import BOUND, MISSING, CanaryEvidence, log_ratios
 from calibrators.registry import METHODS
 from calibrators.samples import Floats
 

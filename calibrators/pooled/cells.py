@@ -397,7 +397,7 @@ class CampaignBlock:
         """What steps add to the log-odds in each coarse cell, (CELLS,), from now on; None without
         steps."""
         stepped = self.log_odds if steps is None else self.log_odds + steps[self.coarse]
-        self._stepped = self.log_odds if steps is None else self._stored(stepped)
+        self._stepped = self._stored(stepped)
 
     def at_cells(self, curves: Floats) -> Floats:
         """The curves, (c, k), at each cell, (m,)."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrators.arms import BOUND, LOG_LOSS, PCOC, CanaryEvidence, log_ratios
+from calibrators.canary import BOUND, LOG_LOSS, PCOC, CanaryEvidence, log_ratios
 from calibrators.samples import Floats
 
 RIGHT = np.array([0.004, 0.02, 0.08])

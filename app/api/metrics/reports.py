@@ -16,7 +16,8 @@ from app.api.metrics.counters import Samples, counter, gauge, single
 from app.api.snapshot import Refresher, Snapshot
 from app.settings import SECONDS_PER_DAY
 from app.storage.experiments import Experiment, experiments_of
-from calibrators.arms import BOUND, CHALLENGER, CHAMPION, REASONS
+from calibrators.arms import CHALLENGER, CHAMPION
+from calibrators.canary import BOUND, REASONS
 from calibrators.evidence import DIRECTIONS
 
 Report = Mapping[str, Any]

@@ -85,12 +85,13 @@ class ServiceClient:
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
     ) -> dict[str, Any]:
         """Give a campaign a calibrator of its own; tells from when it is used."""
-        path = _override(target, campaign, retrain)
+        path = _path("admin", "overrides", target, campaign, retrain=str(retrain).lower())
         return self._call("PUT", path, {"calibrator": calibrator})
 
     def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
         """Leave a campaign to its target's calibrator; tells from when."""
-        return self._call("DELETE", _override(target, campaign, retrain))
+        path = _path("admin", "overrides", target, campaign, retrain=str(retrain).lower())
+        return self._call("DELETE", path)
 
     def finished(
         self,
@@ -199,10 +200,6 @@ def _sendable(key: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise CommandError("the API key must be of printable ASCII characters, without spaces")
     return key
-
-
-def _override(target: str, campaign: str, retrain: bool) -> str:
-    return _path("admin", "overrides", target, campaign, **{"retrain": "true"} if retrain else {})
 
 
 def _path(*names: str, **query: Any) -> str:

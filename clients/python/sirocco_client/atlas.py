@@ -246,18 +246,12 @@ class EdgeAtlas:
     def _rows(self, campaigns: Campaigns, count: int, fields: Fields) -> Integers:
         if self._groups is None and isinstance(campaigns, str):
             return np.full(count, self._row(campaigns))
-        names = _listed(campaigns, count)
+        names = [campaigns] * count if isinstance(campaigns, str) else list(campaigns)
         rows = np.empty(count, np.int64)
         if not self._look_up.fill_rows(names, rows):
             named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
             rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows
-
-
-def _listed(campaigns: Campaigns, count: int) -> list[str]:
-    if isinstance(campaigns, str):
-        return [campaigns] * count
-    return campaigns if isinstance(campaigns, list) else list(campaigns)
 
 
 def _without_versions(campaigns: Campaigns) -> Campaigns:
