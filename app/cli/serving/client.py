@@ -85,12 +85,12 @@ class ServiceClient:
         self, target: str, campaign: str, calibrator: str, *, retrain: bool
     ) -> dict[str, Any]:
         """Give a campaign a calibrator of its own; tells from when it is used."""
-        path = _path("admin", "overrides", target, campaign, retrain=str(retrain).lower())
+        path = _path("admin", "overrides", target, campaign, **(_RETRAIN if retrain else {}))
         return self._call("PUT", path, {"calibrator": calibrator})
 
     def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
         """Leave a campaign to its target's calibrator; tells from when."""
-        path = _path("admin", "overrides", target, campaign, retrain=str(retrain).lower())
+        path = _path("admin", "overrides", target, campaign, **(_RETRAIN if retrain else {}))
         return self._call("DELETE", path)
 
     def finished(
@@ -200,6 +200,9 @@ def _sendable(key: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise CommandError("the API key must be of printable ASCII characters, without spaces")
     return key
+
+
+_RETRAIN = {"retrain": "true"}
 
 
 def _path(*names: str, **query: Any) -> str:
