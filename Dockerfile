@@ -1,8 +1,10 @@
 # syntax=docker/dockerfile:1
 # docs/deploy.md says how to pin the base by its digest.
 ARG BASE=docker.io/library/python:3.11-slim-bookworm
+# The same with a C compiler, for look-ups; nothing else of it stays.
+ARG BUILD_BASE=docker.io/library/python:3.11-bookworm
 
-FROM ${BASE} AS build
+FROM ${BUILD_BASE} AS build
 WORKDIR /build
 COPY requirements-runtime.lock ./
 RUN python -m venv --without-pip /usr/local/lib/sirocco \

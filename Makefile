@@ -1,5 +1,5 @@
-# `make run` and `make test` need Python 3.11+ and make, nothing else. Where a C compiler is, the
-# client's look-up is compiled; where none is, it is Python, and the tests of it are skipped.
+# `make run` and `make test` need Python 3.11+ and make, nothing else. Where a C compiler is,
+# look-ups are compiled; where none is, they are Python, and the tests of it are skipped.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -7,7 +7,8 @@ the configuration of the deployments. It must be ready, healthy, and drain when 
 
 What differs from a real build: the base is made of this machine's Python and libraries; `apt-get`
 unpacks packages of this machine's Debian; they and the wheels are fetched beforehand, and the steps
-have no network. Nothing is compiled when it is installed: that would take most of the time.
+have no network. Nothing is compiled when it is installed: Python's files would take most of the
+time, and for look-ups this base has no compiler, so they are done in numpy.
 
     python deploy/replay_image.py --fetch PARTS
     python deploy/replay_image.py --redis-server redis-server PARTS                (as root, Linux)

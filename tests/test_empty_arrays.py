@@ -22,7 +22,7 @@ import pccem
 from calibrators import Atlas, BinsTable, CalibrationMap
 from calibrators.bins.bins import GRID
 from calibrators.maps.calibration_map import MapColumns
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.look_up import MapRows
 from calibrators.pooled.families import Deviations
 from calibrators.pooled.hierarchy import Variances
 from calibrators.pooled.levels import Amounts, LevelModel
@@ -107,7 +107,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.bins.codecs.sorted_rows": {"campaigns": ()},
     "calibrators.fields.columns.chosen": {"columns": {}},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
-    "calibrators.maps.look_up.in_pieces": {"look_up": lambda rows, scores: scores},
     "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},
     "calibrators.methods.equal_frequency.bins_of_cells": {"samples": (NONE, NONE, NONE)},
     "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},
@@ -269,7 +268,7 @@ def answer(name: str, given: Mapping[str, Any]) -> list[NDArray[Any]]:
 )
 def test_maps_of_any_number_of_knots_are_asked_for_no_score(lengths, kind):
     knots = np.concatenate([np.linspace(0.0, 1.0, length) for length in lengths])
-    blocks = MapBlocks(MapColumns(np.array(lengths), knots, knots))
+    maps = MapRows.of(MapColumns(np.array(lengths), knots, knots))
 
-    assert blocks.look_up(ROWS, np.empty(0, kind)).shape == (0,)
-    assert blocks.look_up(np.array([len(lengths) - 1]), np.array([0.3])) == pytest.approx([0.3])
+    assert maps.look_up(ROWS, np.empty(0, kind)).shape == (0,)
+    assert maps.look_up(np.array([len(lengths) - 1]), np.array([0.3])) == pytest.approx([0.3])

@@ -3,9 +3,9 @@
 `scalar` is one score at a time by `Atlas.at`. A batch mixes all of 10,000 campaigns, whose maps
 have the same knots, as those of `pooled`; other rows mix fewer or more campaigns, or one, or have
 maps with knots of their own, as those of `sir`. `all` is what a caller pays who has names of
-campaigns; of it, `rows` finds the rows of the names and `look-up` the probabilities. A handful as
-lists is looked up in plain Python (`few`) or as arrays (`many`): where they cross is the `FEW` of
-calibrators/maps/atlas.py.
+campaigns; of it, `rows` finds the rows of the names and `look-up` the probabilities; `look-up in
+numpy` is what takes the place of the compiled one where no compiler was. A handful is looked up as
+lists (`few`) or as arrays (`many`): where they cross is the `FEW` of calibrators/maps/atlas.py.
 The alternatives keep one map per campaign in a dict, and call numpy.interp, scikit-learn's
 `IsotonicRegression.predict` or netcal's `transform` once per campaign of the batch; netcal in an
 environment of its own, in which one model stands for all. All but netcal's give the same
@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression
@@ -97,11 +98,19 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Kept:
-    """An atlas, and of the campaigns that were asked for, the same maps in two other forms."""
+    """An atlas, the same not compiled, and the maps of campaigns that were asked for in two other
+    forms."""
 
     atlas: Atlas
+    plain: Atlas
     maps: dict[str, CalibrationMap] = field(default_factory=dict)
     models: dict[str, IsotonicRegression] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, atlas: Atlas) -> Self:
+        """Of the atlas."""
+        with patch("calibrators.maps.look_up.CompiledLookUp", None):
+            return cls(atlas, Atlas.from_bytes(atlas.to_bytes()))
 
     def batch(self, size: int, rng: np.random.Generator) -> "Batch":
         """Log-uniform scores of uniformly drawn campaigns."""
@@ -111,14 +120,16 @@ class Kept:
         maps = {name: self.atlas.map_of(name) for name in missing}
         self.maps.update(maps)
         self.models.update(models_of(maps))
-        return Batch(self.atlas, campaigns, random_scores(size, rng), self.maps, self.models)
+        scores = random_scores(size, rng)
+        return Batch(self.atlas, self.plain, campaigns, scores, self.maps, self.models)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Scores to look up, and the maps they need in three forms."""
+    """Scores to look up, and the maps they need in four forms."""
 
     atlas: Atlas
+    plain: Atlas
     campaigns: list[str]
     listed: list[float]
     maps: Mapping[str, CalibrationMap]
@@ -142,7 +153,7 @@ def measure(sizes: Sizes | None = None) -> Table:
     """A row for one score at a time, one for each batch, and those of other maps."""
     sizes = sizes or Sizes()
     rng = np.random.default_rng(SEED)
-    kept = Kept(random_atlas(sizes.campaigns, SEED))
+    kept = Kept.of(random_atlas(sizes.campaigns, SEED))
     opened: AbstractContextManager[Netcal | None] = Netcal() if sizes.netcal else nullcontext()
     with opened as netcal:
         batch = kept.batch(SCALARS, rng)
@@ -154,10 +165,10 @@ def measure(sizes: Sizes | None = None) -> Table:
             ways = _handful_ways(kept.batch(size, rng))
             rows[f"{size} as lists"] = _nanoseconds(interleaved(ways, sizes.budget_seconds), size)
         for campaigns in sizes.others:
-            batch = Kept(random_atlas(campaigns, SEED)).batch(sizes.other_batch, rng)
+            batch = Kept.of(random_atlas(campaigns, SEED)).batch(sizes.other_batch, rng)
             title = "one map" if campaigns == 1 else f"{campaigns:,} campaigns"
             rows[f"{sizes.other_batch:,} of {title}"] = _batch_row(batch, sizes, netcal)
-        kept = Kept(random_atlas(sizes.campaigns, SEED, own_knots=True))
+        kept = Kept.of(random_atlas(sizes.campaigns, SEED, own_knots=True))
         for size in sizes.own_knots:
             batch = kept.batch(size, rng)
             rows[f"batch of {size:,}, own knots"] = _batch_row(batch, sizes, netcal)
@@ -206,6 +217,7 @@ def _batch_ways(batch: Batch) -> Ways:
         "sirocco: all": lambda: atlas(campaigns, scores),
         "sirocco: rows": lambda: atlas.rows(campaigns),
         "sirocco: look-up": lambda: atlas.look_up(rows, scores),
+        "sirocco: look-up in numpy": lambda: batch.plain.look_up(rows, scores),
         "numpy.interp": lambda: interpolated(batch.maps, campaigns, scores),
         "scikit-learn": lambda: predicted(batch.models, campaigns, scores),
     }

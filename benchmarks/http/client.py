@@ -16,7 +16,7 @@ from unittest.mock import patch
 import httpx
 import numpy as np
 from sirocco_client import EdgeCalibrator, Sirocco
-from sirocco_client.maps import CompiledLookUp, PlainLookUp
+from sirocco_client.maps import CompiledLookUp, PlainLookUp, compiled_rows, plain_rows
 
 from benchmarks.core.traffic import campaign_names, random_atlas, random_scores
 from benchmarks.figures import Figure, Table
@@ -76,16 +76,17 @@ def _callers(opened: ExitStack, campaigns: int) -> Callers:
     store = opened.enter_context(private_store())
     store.publish(atlas)
     url = f"http://{HOST}:{opened.enter_context(started('sirocco', store.url)).port}"
-    edge, plain = (opened.enter_context(_edge(url, way)) for way in (CompiledLookUp, PlainLookUp))
+    edge = opened.enter_context(_edge(url, CompiledLookUp, compiled_rows))
+    plain = opened.enter_context(_edge(url, PlainLookUp, plain_rows))
     sirocco = opened.enter_context(Sirocco(url, timeout=PATIENCE_SECONDS))
     http = opened.enter_context(httpx.Client(base_url=url, timeout=PATIENCE_SECONDS))
     return Callers(atlas, edge, plain, sirocco, http)
 
 
-def _edge(url: str, look_up: object) -> EdgeCalibrator:
+def _edge(url: str, look_up: object, rows: object) -> EdgeCalibrator:
     if look_up is None:
         raise RuntimeError("sirocco-client was installed without a compiler")
-    with patch("sirocco_client.atlas.LookUp", look_up):
+    with patch.multiple("sirocco_client.atlas", LookUp=look_up, fill_rows=rows):
         edge = EdgeCalibrator(url, "click", refresh_seconds=3600.0)
         if not edge.wait(PATIENCE_SECONDS):
             raise RuntimeError("no atlas came")

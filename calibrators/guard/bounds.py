@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from calibrators.guard.rules import NewestHour, log_odds_of
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
-from calibrators.maps.look_up import MapBlocks
+from calibrators.maps.look_up import MapRows
 from calibrators.samples import MANY, Floats, Integers, Scratch
 
 Flags = NDArray[np.bool_]
@@ -43,7 +43,7 @@ def campaigns_changed(
     if not campaigns:
         return set()
     row_of = {name: row for row, name in enumerate(campaigns)}
-    before, after = map(MapBlocks, (chosen, moved))
+    before, after = map(MapRows.of, (chosen, moved))
     found: set[str] = set()
     for table, evidence in zip(hour.tables, hour.evidence, strict=True):
         of_table = [row_of.get(name, -1) for name in table.campaigns]
@@ -165,7 +165,7 @@ class Reach:
     @classmethod
     def around(cls, parent: CalibrationMap, factor: float) -> "Reach":
         """Of the target's map."""
-        drawn = _sketched(parent)
+        drawn = sketched(parent)
         return cls(_stretched(drawn, NEAR), _stretched(drawn, 1.0 / NEAR), factor)
 
     @property
@@ -206,7 +206,8 @@ class Bounds:
         return np.maximum(lower, lowest), np.minimum(upper, highest)
 
 
-def _sketched(parent: CalibrationMap) -> CalibrationMap:
+def sketched(parent: CalibrationMap) -> CalibrationMap:
+    """A map drawn through at most `_SKETCH` of its knots."""
     if len(parent.knots) <= _SKETCH:
         return parent
     anything = np.zeros_like(parent.values)
@@ -324,21 +325,21 @@ def bounded(chosen: MapColumns | GatheredMaps, bounds: Bounds, most: int) -> Mov
 
 
 def _bounded(chosen: MapColumns, bounds: Bounds, most: int) -> Moved:
-    blocks = MapBlocks(chosen)
+    maps = MapRows.of(chosen)
     points = _Points.of(chosen, bounds.in_force.columns(bounds.served), bounds.knots)
     outside = _outside(
-        blocks.look_up(points.maps, points.scores), *bounds.at(points.maps, points.scores)
+        maps.look_up(points.maps, points.scores), *bounds.at(points.maps, points.scores)
     )
     if not outside.any():
         return _NONE
     marked = np.zeros(len(chosen), bool)
     marked[points.maps[outside]] = True
-    return _mended(blocks, points.taken(marked[points.maps]).ordered(), bounds, most)
+    return _mended(maps, points.taken(marked[points.maps]).ordered(), bounds, most)
 
 
-def _mended(blocks: MapBlocks, points: _Points, bounds: Bounds, most: int) -> Moved:
+def _mended(maps: MapRows, points: _Points, bounds: Bounds, most: int) -> Moved:
     lower, upper = bounds.at(points.maps, points.scores)
-    before = blocks.look_up(points.maps, points.scores)
+    before = maps.look_up(points.maps, points.scores)
     values = _levelled(np.clip(before, lower, upper), points.maps)
     needed = points.needed(_outside(before, lower, upper))
     long = (np.bincount(points.maps, needed) > most)[points.maps]

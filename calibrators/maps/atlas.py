@@ -15,9 +15,10 @@ from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.effects import FieldEffects, Given
-from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads, quantiles_of
+from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
-from calibrators.maps.shared_knots import Maps, SharedKnots, maps_by_row, read_shared
+from calibrators.maps.look_up import MapRows, fill_rows
+from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_shared
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -89,10 +90,10 @@ class Atlas:
     """
 
     __slots__ = (
-        "_blocks",
         "_campaign_rows",
         "_groups",
         "_has_target_map",
+        "_maps",
         "_row_of",
         "campaigns",
         "effects",
@@ -117,7 +118,7 @@ class Atlas:
     def __init__(
         self,
         campaign_rows: CampaignRows,
-        blocks: Maps,
+        maps: MapRows,
         has_target_map: bool,
         groups: GroupRows | None = None,
         effects: FieldEffects | None = None,
@@ -131,12 +132,12 @@ class Atlas:
         self._groups = groups
         self._campaign_rows = campaign_rows
         self._row_of = campaign_rows.row_of
-        self._blocks = blocks
+        self._maps = maps
         self._has_target_map = has_target_map
         self.has_groups = groups is not None
         self.shared_level = TARGET if has_target_map else IDENTITY
         # Bound here, because it is short enough to feel each step on the way.
-        self.look_up_few = blocks.look_up_few
+        self.look_up_few = maps.look_up_few
 
     @classmethod
     def build(
@@ -201,8 +202,8 @@ class Atlas:
 
     def rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of the map that serves each campaign, shape (n,)."""
-        rows = self.own_rows(campaigns)
-        if not rows.all():
+        rows = np.empty(len(campaigns), np.int64)
+        if not fill_rows(self._row_of, campaigns, rows):
             unknown = np.flatnonzero(rows == 0)
             names = [campaigns[place] for place in unknown.tolist()]
             if self._groups is not None or SEPARATOR in "".join(names):
@@ -219,7 +220,9 @@ class Atlas:
 
     def own_rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
-        return np.fromiter(map(self._row_of.get, campaigns, repeat(0)), np.int64, len(campaigns))
+        rows = np.empty(len(campaigns), np.int64)
+        fill_rows(self._row_of, campaigns, rows)
+        return rows
 
     def grouped(self, rows: Sequence[int], groups: Sequence[str]) -> list[int]:
         """Rows, (n,), of which 0 becomes that of the group with this name, (n,)."""
@@ -231,7 +234,7 @@ class Atlas:
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
-        return self._blocks.look_up(rows, scores)
+        return self._maps.look_up(rows, scores)
 
     def few_rows(self, campaigns: Sequence[str]) -> list[int]:
         """`rows` of a handful of campaigns, as a list."""
@@ -246,7 +249,7 @@ class Atlas:
         """Probability of one score of one campaign; ValueError on a score outside [0, 1]."""
         if not 0.0 <= score <= 1.0:
             raise ValueError(f"score = {score}: must be in [0, 1]")
-        return self._blocks.at(self._row(campaign), score)
+        return self._maps.at(self._row(campaign), score)
 
     def level(self, campaign: str) -> str:
         """What serves the campaign: its own map, its group's, the target's, or the identity."""
@@ -323,8 +326,8 @@ class Atlas:
         knots[inside] = moved(rows[inside], columns.knots[inside])
         kept = np.append(True, (np.diff(knots) > 0.0) | (np.diff(rows) > 0))
         lengths = np.bincount(rows[kept], minlength=len(columns))
-        blocks = maps_by_row(MapColumns(lengths, knots[kept], columns.values[kept]))
-        found = (self._campaign_rows, blocks, self._has_target_map, self._groups)
+        moved_maps = maps_by_row(MapColumns(lengths, knots[kept], columns.values[kept]))
+        found = (self._campaign_rows, moved_maps, self._has_target_map, self._groups)
         return Atlas(*found, self.effects, self.spreads)
 
     def with_spreads(self, spreads: Spreads | None) -> "Atlas":
@@ -333,7 +336,7 @@ class Atlas:
 
     def _with(self, effects: FieldEffects | None, spreads: Spreads | None) -> "Atlas":
         rows, has_target_map = self._campaign_rows, self._has_target_map
-        return Atlas(rows, self._blocks, has_target_map, self._groups, effects, spreads)
+        return Atlas(rows, self._maps, has_target_map, self._groups, effects, spreads)
 
     def with_spreads_of(self, other: "Atlas") -> "Atlas":
         """The same maps, each with what the other atlas says of its campaign or group: of those
@@ -361,15 +364,14 @@ class Atlas:
         atlas without spreads."""
         if self.spreads is None:
             raise ValueError("atlas: its maps have no spreads")
-        deviations = self.spreads.at(rows, scores)
+        variances = None
         if fields and self.effects is not None:
             variances = self.effects.variances(campaigns, fields, len(scores))
-            deviations = np.sqrt(deviations * deviations + variances)
-        return [*quantiles_of(probabilities, deviations, levels)]
+        return [*self.spreads.quantiles(rows, scores, probabilities, levels, variances)]
 
     def columns(self, rows: Integers | slice = slice(None)) -> MapColumns:
         """The maps of rows: the target's (or the identity), the campaigns', those of groups."""
-        return self._blocks.columns(rows)
+        return self._maps.columns(rows)
 
     def calibrated(self, table: BinsTable, ratios: Mapping[str, float] | None = None) -> BinsTable:
         """The same events, those of all versions of the model together, binned by the probability
@@ -412,15 +414,15 @@ class Atlas:
 
     @property
     def _schema_version(self) -> int:
-        if isinstance(self._blocks, SharedKnots):
+        if isinstance(self._maps, SharedKnots):
             return _WITH_SETS
         if not (self.effects is None and self.spreads is None):
             return _WITH_SECTIONS
         return SCHEMA_VERSION if self._groups is None else _WITH_GROUPS
 
     def _map_bytes(self) -> Iterator[bytes | memoryview]:
-        if isinstance(self._blocks, SharedKnots):
-            yield from self._blocks.packed()
+        if isinstance(self._maps, SharedKnots):
+            yield from self._maps.packed()
             return
         maps = self.columns()
         yield maps.lengths.astype("<u4").tobytes()
@@ -450,8 +452,8 @@ class Atlas:
         if version >= _WITH_GROUPS:
             groups, offset = _read_groups(data, offset, count + 1, version)
             count += 0 if groups is None else len(groups.names)
-        read = read_shared if version == _WITH_SETS else _read_blocks
-        blocks, offset = read(data, offset, count + 1, pause)
+        read = read_shared if version == _WITH_SETS else _read_own
+        maps, offset = read(data, offset, count + 1, pause)
         if version >= _WITH_SECTIONS:
             section, offset = _read_section(data, offset)
             effects = FieldEffects.from_bytes(section, pause) if section else None
@@ -459,7 +461,7 @@ class Atlas:
             spreads = Spreads.from_bytes(section, count + 1) if section else None
         if offset != len(data):
             raise ValueError(f"atlas: ends at byte {offset}, there are {len(data)}")
-        return cls(campaign_rows, blocks, bool(has_target_map), groups, effects, spreads)
+        return cls(campaign_rows, maps, bool(has_target_map), groups, effects, spreads)
 
 
 def _read_groups(
@@ -474,9 +476,9 @@ def _read_groups(
     return GroupRows.read(data, offset, count, first)
 
 
-def _read_blocks(
+def _read_own(
     data: bytes, offset: int, count: int, pause: Callable[[], None]
-) -> tuple[Maps, int]:
+) -> tuple[MapRows, int]:
     if len(data) < offset + 4 * count:
         raise ValueError("atlas: the bytes end early")
     lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)

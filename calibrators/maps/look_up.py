@@ -1,12 +1,17 @@
-"""The knots of many maps in blocks of flat arrays, searched for a whole batch at once."""
+"""Calibration maps of many campaigns in flat arrays, by row: the look-up of scores, one by one or
+many at once.
+
+The look-up is compiled where a compiler was when this was installed (`_look_up.c` of the client),
+and plain Python and numpy elsewhere. Both give the same to the last bit.
+"""
 
 import mmap
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import lru_cache
-from typing import Any, Final, NamedTuple, cast
+from itertools import repeat
+from typing import Any, Final
 from weakref import finalize
 
 import numpy as np
@@ -22,53 +27,14 @@ from calibrators.samples import (
     places_of,
 )
 
-GROUP: Final = 8
-"""Knots that are compared at once: in single precision half a line of the processor's cache."""
-
-_SIZES = 16
-
-
-class SearchBuffers:
-    """Buffers for n scores: `knots`, (n, 8), to compare them with, and `segments`, (n, 4), of which
-    `starts`, `values` and `slopes`, (n,), are columns.
-
-    Arrays that are written again and again stay in the processor's cache, and all views of them
-    are made once.
-    """
-
-    __slots__ = (
-        "_counts",
-        "_eights",
-        "_flat",
-        "_passed",
-        "knots",
-        "segments",
-        "slopes",
-        "starts",
-        "values",
-    )
-
-    def __init__(self, n: int) -> None:
-        self.knots: Singles = np.empty((n, GROUP), np.float32)
-        self.segments: Floats = np.empty((n, 4))
-        self.starts, self.values, self.slopes, _ = self.segments.T
-        self._flat = self.knots.reshape(-1)
-        self._passed = np.empty(n * GROUP, np.bool_)
-        # Eight booleans are the bytes of one integer: its bits count them.
-        self._eights = self._passed.view(np.uint64)
-        self._counts = np.empty(n, np.uint8)
-
-    def passed(self, repeated: Singles) -> NDArray[np.uint8]:
-        """How many of each row's eight knots are at most its score, which is repeated for each."""
-        np.less_equal(self._flat, repeated, self._passed)
-        return np.bitwise_count(self._eights, self._counts)
-
-
-@lru_cache(_SIZES)
-def spare_buffers(n: int) -> list[SearchBuffers]:
-    """Buffers for n scores that nobody uses: taken out by who needs some, and put back."""
-    return []
-
+CompiledLookUp: "type[_look_up.LookUp] | None"
+compiled_rows: Callable[..., bool] | None
+try:
+    from calibrators.maps import _look_up
+except ImportError:
+    CompiledLookUp = compiled_rows = None
+else:
+    CompiledLookUp, compiled_rows = _look_up.LookUp, _look_up.fill_rows
 
 ROW_BYTES: Final = 32
 """Bytes of a row."""
@@ -161,239 +127,140 @@ def _new(size: int) -> mmap.mmap:
     return block
 
 
-PIVOTS = 8
-"""Columns; the last one is infinity, because the first eighth needs no pivot."""
-
-_ROWS = 1024
-
-
-def pivots_of(
-    knots: Singles,
-    starts: Integers,
-    widths: Integers,
-    steps: Integers,
-    pause: Callable[[], None] = lambda: None,
-) -> Singles:
-    """Every step-th knot of each block but its first, shape (m, 8), infinity beyond its width.
-
-    `pause` is called between pieces of the work.
-    """
-    pivots: Singles = aligned_rows(len(starts), np.float32)
-    # A piece at a time, so that no single step keeps the other threads of a process waiting.
-    for first in range(0, len(starts), _ROWS):
-        pause()
-        rows = slice(first, first + _ROWS)
-        offsets = steps[rows, None] * np.arange(1, PIVOTS + 1)
-        found = knots.take(starts[rows, None] + offsets, mode="clip")
-        pivots[rows] = np.where(offsets < widths[rows, None], found, np.inf)
-    return pivots
-
-
-_NARROW = GROUP * PIVOTS
-_SEARCHED = 4096
 # A piece at a time, so that what a fill writes down stays in the processor's cache, and so that no
 # single step of it keeps the other threads of a process waiting.
 _FILLED = 4096
-# As an array, which spares each multiplication the making of one.
-_GROUP_AS_ARRAY = np.array(GROUP)
-_ABOVE_ALL = np.float32(2.0)
-_SINGLE_BYTES = 4
+_SEARCHED = 4096
 
 
-class _Items(NamedTuple):
-    """The same memory, item by item: a memoryview's item is a Python number at half the price of a
-    numpy scalar. The segment of a score in the map of a row is
-    `bisect_right(following, score, firsts[row], lasts[row])`."""
-
-    firsts: "memoryview[int]"
-    lasts: "memoryview[int]"
-    following: "memoryview[float]"
-    knots: "memoryview[float]"
-    values: "memoryview[float]"
-    slopes: "memoryview[float]"
+def plain_rows(known: dict[str, int], names: Sequence[str], rows: Integers) -> bool:
+    """Writes the row of each of n names, 0 of one that is not known; whether all are."""
+    rows[:] = np.fromiter(map(known.get, names, repeat(0)), np.int64, len(rows))
+    return bool(rows.all())
 
 
-def in_pieces(
-    look_up: Callable[[Integers, Floats | Singles], Floats],
-    rows: Integers,
-    scores: Floats | Singles,
-) -> Floats:
-    """What a look-up finds, a piece at a time, so that what it writes down stays in the processor's
-    cache."""
-    if len(rows) <= _SEARCHED:
-        return look_up(rows, scores)
-    probabilities = np.empty(len(rows))
-    for start in range(0, len(rows), _SEARCHED):
-        piece = slice(start, start + _SEARCHED)
-        probabilities[piece] = look_up(rows[piece], scores[piece])
-    return probabilities
+fill_rows: Final = compiled_rows or plain_rows
 
 
-class MapBlocks:
-    """Maps by row; immutable.
+class PlainLookUp:
+    """What `_look_up.c` does, in Python and numpy, to the last bit. Scores are in [0, 1]."""
 
-    Each map's knots stand in a block of their own, in groups of eight, padded with infinity. A
-    batch is searched all values at once, without a branch or a loop per item: how many of eight
-    pivots a score has passed says in which group it is, and how many of the group's knots, where.
-    Blocks of more than 64 knots are a power of two long; between the two, they are searched by
-    halving. The knot, its value and its slope are then read together from one line of the cache.
+    def __init__(self, spans: Integers, knots: Floats, segments: Floats) -> None:
+        """As `MapRows` has them."""
+        firsts, lengths, shifts = spans.T
+        self._spans, self._knots, self._segments = spans, knots, segments
+        self._share_all = bool((lengths == len(knots)).all())
+        self._halvings = int(lengths.max(initial=1) - 1).bit_length()
+        # An item of a memoryview is a Python number at a third of the price of one of numpy.
+        self._spans_of = firsts.data, (firsts + lengths).data, shifts.data
+        self._columns = knots.data, *(column.data for column in segments.T)
 
-    The search compares scores and knots in single precision, which halves what it reads and writes.
-    Knots are rounded up, so that a score which is a single itself has passed a knot if and only if
-    it has passed the rounded one. For a double stands a single above it: no knot is missed, but it
-    may seem to have passed one between the two: it is then below that knot, and goes back.
-    """
-
-    __slots__ = ("_firsts", "_groups", "_items", "_lengths", "_pivots", "_segments", "_spans")
-
-    def __init__(self, maps: MapColumns, pause: Callable[[], None] = lambda: None) -> None:
-        """`pause` is called between pieces of the work. Raises ValueError on maps that
-        `CalibrationMap` would refuse."""
-        lengths = maps.lengths
-        check_lengths(lengths)
-        widths = _block_widths(lengths)
-        size = int(widths.sum())
-        self._lengths = lengths
-        starts = np.cumsum(widths) - widths
-        self._firsts = starts // GROUP
-        self._groups = aligned_rows(size // GROUP, np.float32)
-        # One more in front: how many knots are passed is then the place of the last of them.
-        self._segments = aligned_rows(size + 1, np.float64)
-        self._segments[0] = np.inf
-        stops = starts + widths
-        for run, flat in pieces(lengths):
-            pause()
-            block = slice(int(starts[run.start]), int(stops[run.stop - 1]))
-            piece = MapColumns(lengths[run], maps.knots[flat], maps.values[flat])
-            self._fill(block, starts[run], piece)
-        steps = np.maximum(widths // PIVOTS, GROUP)
-        self._pivots = pivots_of(self._groups.reshape(-1), starts, widths, steps, pause)
-        self._spans = steps // GROUP if widths.max() > _NARROW else None
-        self._items = self._item_by_item()
-
-    def _fill(self, block: slice, starts: Integers, maps: MapColumns) -> None:
-        """Writes whole maps to the block that is theirs."""
-        lengths, knots, values = maps.lengths, maps.knots, maps.values
-        check_knots(lengths, check_unit_interval("knots", knots))
-        check_unit_interval("values", values)
-        places = places_of(starts - block.start, lengths)
-        # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
-        values = values + 0.0
-        # Column by column: numpy is slow to assign by several indices at once.
-        starts_at, begins_with, rises_by, _ = self._segments[block.start + 1 : block.stop + 1].T
-        starts_at[:] = np.inf
-        starts_at[places] = knots + 0.0
-        begins_with[places] = values
-        rises_by[places] = segment_slopes(knots, values)
-        self._groups.reshape(-1)[block] = _singles_not_below(starts_at)
-
-    def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
-        """Probabilities of n scores, each by the map of its row."""
-        return in_pieces(self._look_up_piece, rows, scores)
-
-    def at(self, row: int, score: float) -> float:
-        """`look_up` of one score, to the last bit, in plain Python."""
-        firsts, lasts, following, knots, values, slopes = self._items
-        place = bisect_right(following, score, firsts[row], lasts[row])
-        return values[place] + slopes[place] * (score - knots[place])
-
-    def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
-        """`look_up` to the last bit, in plain Python."""
-        # Item by item, because each step of so short a loop is felt.
-        firsts, lasts, following, knots, values, slopes = self._items
-        found = []
-        for row, score in zip(rows, scores, strict=True):
-            place = bisect_right(following, score, firsts[row], lasts[row])
-            found.append(values[place] + slopes[place] * (score - knots[place]))
+    def of_row(self, row: int, score: float) -> float:
+        """Probability of one score by the map of the row."""
+        (firsts, stops, shifts), (knots, values, slopes) = self._spans_of, self._columns
+        place = bisect_right(knots, score, firsts[row], stops[row]) - 1
+        at = place + shifts[row]
+        found: float = values[at] + slopes[at] * (score - knots[place])
         return found
 
-    def _look_up_piece(self, rows: Integers, scores: Floats | Singles) -> Floats:
-        spare = spare_buffers(len(rows))
-        # Taken out at once: another thread may search as many scores meanwhile.
-        buffers = spare.pop() if spare else SearchBuffers(len(rows))
-        if scores.itemsize == _SINGLE_BYTES:
-            self._read_segments(self._places(rows, cast(Singles, scores), buffers), buffers)
-        else:
-            self._search_doubles(rows, scores, buffers)
-        probabilities: Floats = scores - buffers.starts
-        probabilities *= buffers.slopes
-        probabilities += buffers.values
-        if not spare:
-            spare.append(buffers)
-        return probabilities
+    def look_up_few(self, rows: Sequence[int], scores: Sequence[float]) -> list[float]:
+        """Probabilities of scores, each by the map of its row."""
+        return [self.of_row(row, score) for row, score in zip(rows, scores, strict=True)]
 
-    def _search_doubles(
-        self, rows: Integers, scores: Floats | Singles, buffers: SearchBuffers
+    def look_up(self, rows: Integers, scores: Floats, found: Floats) -> None:
+        """Writes the probabilities, (n,), of scores, each by the map of its row."""
+        for start in range(0, len(rows), _SEARCHED):
+            piece = slice(start, start + _SEARCHED)
+            found[piece] = self._look_up(rows[piece], scores[piece])
+
+    def _look_up(self, rows: Integers, scores: Floats) -> Floats:
+        place, length, shift = self._spans.take(rows, 0).T
+        if self._share_all:
+            place = self._knots.searchsorted(scores, "right") - 1
+        else:
+            self._halve(place, length, scores)
+        values, slopes = self._segments.take(place + shift, 0).T
+        found: Floats = slopes * (scores - self._knots.take(place))
+        found += values
+        return found
+
+    def _halve(self, place: Integers, length: Integers, scores: Floats) -> None:
+        """All scores at once, each between the bounds of its own map."""
+        for _ in range(self._halvings):
+            half = length >> 1
+            # A map of one knot left has half = 0, and its place does not move.
+            place += half * (self._knots.take(place + half) <= scores)
+            length -= half
+
+
+class MapRows:
+    """Maps by row, which may share their knots; immutable.
+
+    spans : of each map the place of its first knot, how many it has, and what leads from a knot's
+        place to that of its segment, (n, 3): one line of the processor's cache.
+    knots : all knots, (k,).
+    segments : value and slope at the knots of all maps, end to end, (m, 2): another line.
+    """
+
+    __slots__ = ("_knots", "_search", "_segments", "_spans", "at", "look_up_few")
+
+    at: Final[Callable[[int, float], float]]
+    """Probability of one score by the map of a row."""
+    look_up_few: Final[Callable[[Sequence[int], Sequence[float]], list[float]]]
+    """`look_up` to the last bit, of lists."""
+
+    def __init__(
+        self,
+        lengths: Integers,
+        firsts: Integers,
+        knots: Floats,
+        values: Floats,
+        pause: Callable[[], None],
     ) -> None:
-        above = np.nextafter(scores.astype(np.float32), _ABOVE_ALL)
-        places = self._places(rows, above, buffers)
-        self._read_segments(places, buffers)
-        while (below := scores < buffers.starts).any():
-            places -= below
-            self._read_segments(places, buffers)
+        """From the number of knots of each map and the place of the first, (n,), all knots, (k,),
+        which are checked, and the values at those of all maps, end to end, (m,). `pause` is called
+        between pieces of the work. Raises ValueError on values outside [0, 1]."""
+        shifts = np.cumsum(lengths) - lengths - firsts
+        self._spans, self._knots = np.stack((firsts, lengths, shifts), axis=1), knots
+        pairs = aligned_rows(-(-len(values) // 2), np.float64).reshape(-1, 2)
+        self._segments = pairs[: len(values)]
+        for run, flat in pieces(lengths):
+            pause()
+            checked = check_unit_interval("values", values[flat]) + 0.0
+            own = knots[places_of(firsts[run], lengths[run])]
+            self._segments[flat, 0], self._segments[flat, 1] = checked, segment_slopes(own, checked)
+        maps = self._spans, knots, self._segments
+        self._search = PlainLookUp(*maps) if CompiledLookUp is None else CompiledLookUp({}, maps)
+        # Bound here, because they are short enough to feel each step on the way.
+        self.at, self.look_up_few = self._search.of_row, self._search.look_up_few
 
-    def _read_segments(self, places: Integers, buffers: SearchBuffers) -> None:
-        # Into given buffers, all places within bounds: "clip" spares a check and a copy.
-        self._segments.take(places, 0, buffers.segments, "clip")
+    @classmethod
+    def of(cls, maps: MapColumns, pause: Callable[[], None] = lambda: None) -> "MapRows":
+        """Maps with knots of their own. Raises ValueError on maps that `CalibrationMap` would
+        refuse."""
+        check_lengths(maps.lengths)
+        knots = aligned_rows(-(-len(maps.knots) // 4), np.float64).reshape(-1)[: len(maps.knots)]
+        for run, flat in pieces(maps.lengths):
+            pause()
+            # Adding 0.0 turns -0.0 into 0.0, as `CalibrationMap` does.
+            knots[flat] = check_unit_interval("knots", maps.knots[flat]) + 0.0
+            check_knots(maps.lengths[run], knots[flat])
+        firsts = np.cumsum(maps.lengths) - maps.lengths
+        return MapRows(maps.lengths, firsts, knots, maps.values, pause)
 
-    def _places(self, rows: Integers, scores: Singles, buffers: SearchBuffers) -> Integers:
-        """Of the last knot that each score has passed; IndexError on a row beyond the last."""
-        repeated = scores.repeat(GROUP)
-        groups: Integers = self._firsts.take(rows)
-        self._pivots.take(rows, 0, buffers.knots, "clip")
-        passed = buffers.passed(repeated)
-        if self._spans is None:
-            groups += passed
-        else:
-            spans = self._spans.take(rows)
-            groups += passed * spans
-            self._halve(spans, scores, groups)
-        self._groups.take(groups, 0, buffers.knots, "clip")
-        groups *= _GROUP_AS_ARRAY
-        groups += buffers.passed(repeated)
-        return groups
-
-    def _halve(self, spans: Integers, scores: Singles, groups: Integers) -> None:
-        """Halve eighths of more groups than one, down to the group."""
-        half = int(spans.max(initial=0)) >> 1
-        while half:
-            wide = np.flatnonzero(spans > half)
-            ahead = groups[wide] + half
-            groups[wide] += half * (self._groups[ahead, 0] <= scores[wide])
-            half >>= 1
-
-    def _item_by_item(self) -> _Items:
-        # First and last knot side by side, as the rest is: fewer cache lines to wait for.
-        starts = self._firsts * GROUP
-        spans = np.stack((starts, starts + self._lengths - 1), axis=1)
-        knots, values, slopes, _ = self._segments[1:].T
-        columns = (*spans.T, knots[1:], knots, values, slopes)
-        return _Items(*map(memoryview, columns))  # type: ignore[arg-type]
+    def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
+        """Probabilities of n scores, each by the map of its row; IndexError on a row beyond the
+        last."""
+        found = np.empty(len(rows))
+        given = np.ascontiguousarray(rows, np.int64), np.ascontiguousarray(scores, np.float64)
+        self._search.look_up(*given, found)
+        return found
 
     def columns(self, rows: Integers | slice = slice(None)) -> MapColumns:
         """The maps of these rows, as they came."""
-        # The fourth of half a line of the cache holds nothing.
-        lengths, (knots, values, _, _) = self._lengths[rows], self._segments.T
-        places = places_of(1 + GROUP * self._firsts[rows], lengths)
-        return MapColumns(lengths, knots[places], values[places])
-
-
-def _singles_not_below(knots: Floats) -> Singles:
-    """Knots, none of them below 0, rounded up: of singles that have no sign, the next one's bits
-    are the next integer."""
-    singles = knots.astype(np.float32)
-    bits = singles.view(np.int32)
-    bits += singles < knots
-    return singles
-
-
-def _block_widths(lengths: Integers) -> Integers:
-    """Of each map's block: whole groups, or for more than 64 knots a power of two."""
-    widths = -(-lengths // GROUP) * GROUP
-    wide = lengths > _NARROW
-    if wide.any():
-        widths[wide] = 1 << np.ceil(np.log2(lengths[wide])).astype(np.int64)
-    return widths
+        firsts, lengths, shifts = self._spans[rows].T
+        values = self._segments[places_of(firsts + shifts, lengths), 0]
+        return MapColumns(lengths, self._knots[places_of(firsts, lengths)], values)
 
 
 def pieces(lengths: Integers) -> Iterator[tuple[slice, slice]]:

@@ -115,7 +115,7 @@ def test_the_room_of_the_version_before_is_there_for_the_next():
 
 def test_an_atlas_in_the_room_of_another_is_not_touched_by_it():
     """Whatever it held, also where the new one has nothing to say."""
-    before = aligned_rows(3 * ROWS, np.float64)
+    before = aligned_rows(ROWS + ROWS // 4, np.float64)
     before[:] = np.nan
     place = before.ctypes.data
     del before
@@ -123,7 +123,7 @@ def test_an_atlas_in_the_room_of_another_is_not_touched_by_it():
 
     atlas = Atlas.build(maps)
 
-    assert atlas._blocks._segments.ctypes.data == place
+    assert atlas._maps._segments.ctypes.data == place
     scores = np.linspace(0.0, 1.0, len(maps))
     expected = [one([score])[0] for one, score in zip(maps.values(), scores, strict=True)]
     np.testing.assert_array_equal(atlas(list(maps), scores), expected)

@@ -1,5 +1,7 @@
 """Spreads of maps, the quantiles made of them, and whether they hold the truth."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,6 +29,28 @@ def test_quantiles_rise_with_the_level_around_the_probability(
     for level, found in zip(sorted((first, second)), (low, high), strict=True):
         assert level == 0.5 or (found <= probability if level < 0.5 else found >= probability)
         assert 0 < probability < 1 or found == probability
+
+
+rows_scores_and_probabilities = st.lists(st.tuples(st.integers(0, 2), unit, unit), max_size=70)
+
+
+@given(rows_scores_and_probabilities, st.lists(inside, max_size=3), st.booleans())
+def test_quantiles_of_maps_are_those_of_their_deviations(asked, levels, with_fields):
+    """Compiled, too: but for a bit or two of what the C library makes of exp and log."""
+    rng = np.random.default_rng(3)
+    spreads = Spreads.of(-6.0, -1.0, rng.uniform(1e-3, 4, (3, PLACES)))
+    columns = np.array(asked, np.float64).reshape(-1, 3).T
+    rows, scores, probabilities = columns[0].astype(np.int64), *columns[1:]
+    variances = rng.random(len(rows)) if with_fields else None
+
+    found = spreads.quantiles(rows, scores, probabilities, levels, variances)
+
+    deviations = np.sqrt(spreads.at(rows, scores) ** 2 + (0.0 if variances is None else variances))
+    assert found.shape == (len(levels), len(rows))
+    assert found == pytest.approx(quantiles_of(probabilities, deviations, levels), rel=1e-12)
+    with patch("calibrators.maps.calibration_map.fill_quantiles", None):
+        again = spreads.quantiles(rows, scores, probabilities, levels, variances)
+    assert again == pytest.approx(found, rel=1e-13)
 
 
 @given(st.lists(st.floats(1e-3, 4), min_size=PLACES, max_size=PLACES), unit)

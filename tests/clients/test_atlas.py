@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sirocco_client import BadAtlas, BadInput
 from sirocco_client.atlas import EdgeAtlas
-from sirocco_client.maps import CompiledLookUp, PlainLookUp
+from sirocco_client.maps import CompiledLookUp, PlainLookUp, compiled_rows, plain_rows
 from sirocco_client.requests import of_version
 
 from calibrators import Atlas as ServiceAtlas
@@ -26,10 +26,11 @@ scores = st.floats(0, 1)
 @pytest.fixture(params=["compiled", "plain"], scope="module", autouse=True)
 def look_up(request):
     """All of this holds with either."""
-    chosen = {"compiled": CompiledLookUp, "plain": PlainLookUp}[request.param]
+    compiled = CompiledLookUp, compiled_rows
+    chosen, rows = compiled if request.param == "compiled" else (PlainLookUp, plain_rows)
     if chosen is None:
         pytest.skip("there was no compiler when the client was installed")
-    with patch("sirocco_client.atlas.LookUp", chosen):
+    with patch.multiple("sirocco_client.atlas", LookUp=chosen, fill_rows=rows):
         yield chosen
 
 

@@ -59,7 +59,11 @@ def test_the_edge_gives_the_bits_of_the_service():
         assert edge(names, scores, {"device": "ios"}).tobytes() == for_all.tobytes()
 
 
-def test_quantiles_at_the_edge_are_the_bits_of_the_service():
+@pytest.mark.parametrize("compiled", [True, False])
+def test_quantiles_at_the_edge_are_the_bits_of_the_service(monkeypatch, compiled):
+    if not compiled:
+        for module in ("sirocco_client.intervals", "calibrators.maps.calibration_map"):
+            monkeypatch.setattr(f"{module}.fill_quantiles", None)
     served, edge = atlas(), EdgeAtlas.from_bytes(atlas().to_bytes())
     levels = (0.05, 0.5, 0.99)
     of_all = {"device": "ios", "placement": "unseen"}

@@ -4,28 +4,26 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copy, copytree, ignore_patterns
 
 import numpy as np
 import pytest
-from sirocco_client.maps import CompiledLookUp, EdgeMaps
+from sirocco_client.intervals import fill_quantiles
+from sirocco_client.maps import CompiledLookUp, EdgeMaps, compiled_rows
 
 pytestmark = pytest.mark.skipif(
     CompiledLookUp is None, reason="there was no compiler when the client was installed"
 )
-CLIENT = Path(__file__).parents[2] / "clients/python"
+PROJECT = Path(__file__).parents[2]
 ROWS = {"shoes": 1, "socks": 2}
 
 
 def columns(**changed: object) -> tuple[object, ...]:
     """Three maps of two knots that share theirs."""
     whole = EdgeMaps(
-        firsts=np.array([0, 0, 0]),
-        lengths=np.array([2, 2, 2]),
-        shifts=np.array([0, 2, 4]),
+        spans=np.array([[0, 2, 0], [0, 2, 2], [0, 2, 4]]),
         knots=np.array([0.0, 1.0]),
-        values=np.array([0.0, 1.0, 0.0, 0.5, 0.25, 0.25]),
-        slopes=np.array([1.0, 0.0, 0.5, 0.0, 0.0, 0.0]),
+        segments=np.array([[0, 1], [1, 0], [0, 0.5], [0.5, 0], [0.25, 0], [0.25, 0]]),
     )
     return whole._replace(**changed)
 
@@ -36,24 +34,29 @@ def look_up():
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "last",
     [
-        {"firsts": np.array([0, 0, 1])},
-        {"firsts": np.array([0, -1, 0])},
-        {"firsts": np.array([0, 0, 2**62])},
-        {"lengths": np.array([2, 0, 2])},
-        {"lengths": np.array([2, 3, 2])},
-        {"lengths": np.array([2, 2**62, 2])},
-        {"shifts": np.array([0, 2, 5])},
-        {"shifts": np.array([0, -1, 4])},
-        {"shifts": np.array([0, -(2**63), 4])},
-        {"lengths": np.array([2, 2])},
-        {"shifts": np.array([0, 2, 4, 4])},
-        {"slopes": np.zeros(5)},
-        {"knots": np.empty(0)},
+        [1, 2, 4],
+        [-1, 2, 4],
+        [2**62, 2, 4],
+        [0, 0, 4],
+        [0, 3, 4],
+        [0, 2**62, 4],
+        [0, 2, 5],
+        [0, 2, -1],
+        [0, 2, -(2**63)],
     ],
 )
-def test_columns_that_lead_outside_are_refused(changed):
+def test_a_map_that_leads_outside_is_refused(last):
+    for place in range(3):
+        spans = columns()[0].copy()
+        spans[place] = last
+        with pytest.raises(ValueError, match="leads beyond"):
+            CompiledLookUp(ROWS, columns(spans=spans))
+
+
+@pytest.mark.parametrize("changed", [{"segments": np.zeros((5, 2))}, {"knots": np.empty(0)}])
+def test_columns_that_are_too_short_are_refused(changed):
     with pytest.raises(ValueError, match="leads beyond"):
         CompiledLookUp(ROWS, columns(**changed))
 
@@ -61,12 +64,14 @@ def test_columns_that_lead_outside_are_refused(changed):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"knots": np.zeros(2, np.float32)}, "eight bytes, of kind d"),
-        ({"knots": np.zeros(2, ">f8")}, "eight bytes, of kind d"),
-        ({"knots": np.zeros(2, np.int64)}, "eight bytes, of kind d"),
-        ({"firsts": np.zeros(3)}, "eight bytes, of kind lq"),
-        ({"values": np.zeros((6, 1))}, "eight bytes, of kind d"),
-        ({"values": 3}, "bytes-like"),
+        ({"knots": np.zeros(2, np.float32)}, "kind d, 1 wide"),
+        ({"knots": np.zeros(2, ">f8")}, "kind d, 1 wide"),
+        ({"knots": np.zeros(2, np.int64)}, "kind d, 1 wide"),
+        ({"knots": np.zeros((2, 1))}, "kind d, 1 wide"),
+        ({"spans": np.zeros((3, 3))}, "kind lq, 3 wide"),
+        ({"spans": np.zeros((3, 2), np.int64)}, "kind lq, 3 wide"),
+        ({"segments": np.zeros(12)}, "kind d, 2 wide"),
+        ({"segments": 3}, "bytes-like"),
     ],
 )
 def test_columns_of_another_kind_are_refused(changed, message):
@@ -79,8 +84,8 @@ def test_every_other_number_of_an_array_is_refused():
         CompiledLookUp(ROWS, columns(knots=np.zeros(4)[::2]))
 
 
-@pytest.mark.parametrize("maps", [columns()[:5], 7, ()])
-def test_other_than_six_columns_are_refused(maps):
+@pytest.mark.parametrize("maps", [columns()[:2], 7, ()])
+def test_other_than_three_columns_are_refused(maps):
     with pytest.raises(TypeError):
         CompiledLookUp(ROWS, maps)
 
@@ -93,6 +98,8 @@ def test_a_row_without_a_map_is_refused(look_up, row):
     with pytest.raises(IndexError):
         look_up.of_row(row, 0.5)
     with pytest.raises(IndexError):
+        look_up.look_up_few([0, row], [0.5, 0.5])
+    with pytest.raises(IndexError):
         CompiledLookUp({"odd": row}, columns()).at("odd", 0.5)
     assert (found == 7.0).all()
 
@@ -102,7 +109,7 @@ def test_a_row_that_is_no_number_is_refused():
     with pytest.raises(TypeError):
         odd.at("odd", 0.5)
     with pytest.raises(TypeError):
-        odd.fill_rows(["odd"], np.zeros(1, np.int64))
+        compiled_rows({"odd": "one"}, ["odd"], np.zeros(1, np.int64))
 
 
 def test_columns_of_unequal_lengths_are_refused(look_up):
@@ -119,10 +126,10 @@ def test_what_may_not_be_written_is_left(look_up):
         look_up.look_up(np.zeros(1, np.int64), np.zeros(1), found)
 
 
-@pytest.mark.parametrize("names", [["shoes"], ("shoes", "socks"), 7])
-def test_names_that_are_fewer_or_no_list_are_refused(look_up, names):
-    with pytest.raises((IndexError, SystemError, TypeError)):
-        look_up.fill_rows(names, np.zeros(2, np.int64))
+@pytest.mark.parametrize("names", [["shoes"], ("shoes",), 7])
+def test_names_that_are_fewer_or_no_sequence_are_refused(names):
+    with pytest.raises((IndexError, TypeError)):
+        compiled_rows(ROWS, names, np.zeros(2, np.int64))
 
 
 def test_a_name_that_empties_the_list_while_it_is_looked_for_ends_in_an_error(look_up):
@@ -135,7 +142,31 @@ def test_a_name_that_empties_the_list_while_it_is_looked_for_ends_in_an_error(lo
 
     names = [Odd("shoes"), "socks"]
     with pytest.raises(IndexError):
-        look_up.fill_rows(names, np.zeros(2, np.int64))
+        compiled_rows(ROWS, names, np.zeros(2, np.int64))
+
+
+class Emptying:
+    """A number that empties the lists in which it stands."""
+
+    def __init__(self, *lists: list[object]) -> None:
+        self.lists = lists
+
+    def __index__(self) -> int:
+        for each in self.lists:
+            each.clear()
+        return 0
+
+    __float__ = __index__
+
+
+def test_a_number_that_empties_its_list_ends_in_an_error(look_up):
+    rows, scores = [0, 0], [0.5, 0.5]
+    rows[0] = Emptying(rows, scores)
+    with pytest.raises((IndexError, TypeError)):
+        look_up.look_up_few(rows, scores)
+    for row, score in ((7, [0.5]), ([0], ["0.5"]), (["0"], [0.5])):
+        with pytest.raises(TypeError):
+            look_up.look_up_few(row, score)
 
 
 @pytest.mark.parametrize("name", [[], {}])
@@ -143,7 +174,7 @@ def test_a_name_that_cannot_be_one_is_refused(look_up, name):
     with pytest.raises(TypeError, match="unhashable"):
         look_up.at(name, 0.5)
     with pytest.raises(TypeError, match="unhashable"):
-        look_up.fill_rows([name], np.zeros(1, np.int64))
+        compiled_rows(ROWS, [name], np.zeros(1, np.int64))
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), 1, "0.5", None])
@@ -153,7 +184,7 @@ def test_what_is_no_score_is_left_to_the_caller(look_up, score):
     assert look_up.at("shoes", 0.5) == 0.25
 
 
-@pytest.mark.parametrize("method", ["at", "of_row", "fill_rows", "look_up"])
+@pytest.mark.parametrize("method", ["at", "of_row", "look_up_few", "look_up"])
 def test_other_numbers_of_arguments_are_refused(look_up, method):
     with pytest.raises(TypeError, match="arguments are required"):
         getattr(look_up, method)(1)
@@ -166,25 +197,96 @@ def test_columns_live_as_long_as_the_look_up():
     assert look_up.of_row(1, 0.5) == 0.25
 
 
+def of_quantiles(**changed: object) -> list[object]:
+    """Two scores by two maps, at one level."""
+    whole = {
+        "spreads": np.full((2, 8), 0.5, np.float32),
+        "grid": np.array([-6.0, 1.0, 0.01, 0.5]),
+        "rows": np.array([0, 1]),
+        "scores": np.array([0.1, 0.2]),
+        "probabilities": np.array([0.1, 0.2]),
+        "variances": None,
+        "factors": np.array([-1.0]),
+        "found": np.full(2, 7.0),
+    }
+    return [*(whole | changed).values()]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"rows": np.array([0, 2])}, IndexError),
+        ({"rows": np.array([0, -1])}, IndexError),
+        ({"spreads": np.full((2, 7), 0.5, np.float32)}, TypeError),
+        ({"spreads": np.full((2, 8), 0.5)}, TypeError),
+        ({"spreads": np.full((0, 8), 0.5, np.float32)}, IndexError),
+        ({"grid": np.zeros(3)}, ValueError),
+        ({"scores": np.zeros(3)}, ValueError),
+        ({"probabilities": np.zeros(1)}, ValueError),
+        ({"variances": np.zeros(3)}, ValueError),
+        ({"factors": np.zeros(2)}, ValueError),
+        ({"found": np.zeros(3)}, ValueError),
+    ],
+)
+def test_quantiles_of_columns_that_do_not_fit_are_refused(changed, error):
+    given = of_quantiles(**changed)
+    with pytest.raises(error):
+        fill_quantiles(*given)
+    assert set(given[-1]) <= {0.0, 7.0}
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("column", ["grid", "scores", "variances"])
+def test_what_is_no_number_leads_nowhere(column, odd):
+    """Its quantile is no number either, or one as of another; memory is read in bounds."""
+    given = of_quantiles(**{column: np.full(4 if column == "grid" else 2, odd)})
+    fill_quantiles(*given)
+    assert not (given[-1] == 7.0).any()
+
+
+CLIENT = (PROJECT / "clients/python", ["sirocco_client", "pyproject.toml", "README.md"])
+"""What a wheel of the client is made of, and of the service."""
+SERVICE = (
+    PROJECT,
+    [
+        *("app", "calibrators", "evaluation", "pccem", "pyproject.toml", "README.md", "LICENSE"),
+        "clients/python/sirocco_client/_look_up.c",
+    ],
+)
+OF_CLIENT = (
+    "import sirocco_client as s; print(s.COMPILED, s.atlas.EdgeAtlas.identity().at('a', 0.25))"
+)
+OF_SERVICE = (
+    "from calibrators import Atlas; from calibrators.maps.look_up import CompiledLookUp\n"
+    "print(CompiledLookUp is not None, Atlas.empty().at('a', 0.25))"
+)
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("parts", "asked"), [(CLIENT, OF_CLIENT), (SERVICE, OF_SERVICE)])
 @pytest.mark.parametrize(("compiler", "compiled"), [("cc", True), ("false", False)])
-def test_a_wheel_is_built_with_or_without_a_compiler(tmp_path, monkeypatch, compiler, compiled):
+def test_a_wheel_is_built_with_or_without_a_compiler(
+    tmp_path, monkeypatch, compiler, compiled, parts, asked
+):
     """One wheel for all versions of Python; without a compiler it is the same, but for one file."""
-    source, built = tmp_path / "source", tmp_path / "built"
-    copytree(CLIENT, source, ignore=ignore_patterns("*.so", "build", "*.egg-info", "__pycache__"))
+    source, built, installed = (tmp_path / name for name in ("source", "built", "installed"))
+    folder, names = parts
+    for name in names:
+        part, target = folder / name, source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if part.is_dir():
+            copytree(part, target, ignore=ignore_patterns("*.so", "__pycache__"))
+        else:
+            copy(part, target)
     monkeypatch.setenv("CC", compiler)
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
     subprocess.run([*command, "--no-index", "-w", built, source], check=True, cwd=tmp_path)
-    (wheel,) = built.glob("sirocco_client-*-cp311-abi3-*.whl")
-    installed = tmp_path / "installed"
+    (wheel,) = built.glob("sirocco*-cp311-abi3-*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
-    # The client of the checkout would be found behind this one.
-    asked = (
-        "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'Editable' not in str(f)]\n"
-        "import sirocco_client as s; print(s.COMPILED, s.atlas.EdgeAtlas.identity().at('a', 0.25))"
-    )
+    # What is installed from the checkout would be found behind this one.
+    only = "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'Editable' not in str(f)]"
     run = subprocess.run(
-        [sys.executable, "-c", asked],
+        [sys.executable, "-c", f"{only}\n{asked}"],
         cwd=installed,
         env={"PYTHONPATH": str(installed)},
         capture_output=True,

@@ -1,8 +1,11 @@
-/* The look-up of an edge atlas, compiled: what `PlainLookUp` in maps.py does, to the last bit.
+/* The look-up of calibration maps, and of quantiles: what `PlainLookUp` does in maps.py of this
+   client, and in calibrators/maps/look_up.py of the service, to the last bit; and what both do in
+   numpy to make quantiles, to a bit or two, as exp and log are those of the C library here.
 
-   Optional. Where no compiler was, `maps.py` does the same in Python. Built for CPython's limited
-   API, so that one file serves every version from 3.11 on, and without contracted operations (a
-   multiplication and an addition rounded once), which would give other bits.
+   Optional, and built twice, into the client and into the service. Where no compiler was, Python
+   does the same. Built for CPython's limited API, so that one file serves every version from 3.11
+   on, and without contracted operations (a multiplication and an addition rounded once), which
+   would give other bits.
 
    All columns are checked when a look-up is made. After that a row within bounds leads to no place
    beyond them, so that the loops need no checks of their own. */
@@ -10,6 +13,7 @@
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -19,67 +23,87 @@
 /* From here on other threads may run meanwhile. */
 #define LONG 1024
 
-enum { FIRSTS, LENGTHS, SHIFTS, KNOTS, VALUES, SLOPES, COLUMNS };
+/* Which processor it is says the loader: wide ones search several scores with one instruction. */
+#if defined(__x86_64__) && defined(__GNUC__) && defined(__GLIBC__)
+#define FOR_EACH_KIND __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FOR_EACH_KIND
+#endif
+
+/* Standard deviations of a map, at as many log-odds of the score. */
+#define PLACES 8
+
+enum { SPANS, KNOTS, SEGMENTS, COLUMNS };
+
+typedef struct {
+    int64_t first, length, shift;
+} Span;
+
+typedef struct {
+    double value, slope;
+} Segment;
 
 typedef struct {
     PyObject_HEAD
     PyObject *rows;
     Py_buffer columns[COLUMNS];
     int64_t count;
-    const int64_t *firsts, *lengths, *shifts;
-    const double *knots, *values, *slopes;
+    const Span *spans;
+    const double *knots;
+    const Segment *segments;
 } LookUp;
 
-static Py_ssize_t size_of(const Py_buffer *column) { return column->len / 8; }
+/* How many rows of so many numbers a column has. */
+static Py_ssize_t size_of(const Py_buffer *column, int wide) {
+    return column->len / column->itemsize / wide;
+}
 
-/* A column of int64 ("lq") or float64 ("d"); -1 with an exception on anything else. */
-static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int flags) {
+/* A column with rows of so many numbers: int64 ("lq"), float64 ("d") or float32 ("f"); -1 with an
+   exception on anything else. */
+static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int wide, int flags) {
     if (PyObject_GetBuffer(from, column, PyBUF_ND | PyBUF_FORMAT | flags) < 0) {
         column->obj = NULL;
         return -1;
     }
     char kind = column->format ? column->format[0] : '\0';
-    if (column->ndim == 1 && column->itemsize == 8 && kind && strchr(kinds, kind)) return 0;
+    int is_shaped = wide == 1 ? column->ndim == 1 : column->ndim == 2 && column->shape[1] == wide;
+    if (is_shaped && column->itemsize == (*kinds == 'f' ? 4 : 8) && kind && strchr(kinds, kind))
+        return 0;
     PyBuffer_Release(column);
-    PyErr_Format(PyExc_TypeError, "a column of eight bytes, of kind %s, is required", kinds);
+    PyErr_Format(PyExc_TypeError, "a column of kind %s, %d wide, is required", kinds, wide);
     return -1;
 }
 
-/* Whether no row leads beyond the knots, or the values, that there are. */
+/* Whether no row leads beyond the knots, or the segments, that there are. */
 static int leads_inside(const LookUp *self) {
-    int64_t knots = size_of(&self->columns[KNOTS]), values = size_of(&self->columns[VALUES]);
-    for (int64_t row = 0; row < self->count; row++) {
-        int64_t first = self->firsts[row], length = self->lengths[row], shift = self->shifts[row];
+    int64_t knots = size_of(&self->columns[KNOTS], 1);
+    int64_t segments = size_of(&self->columns[SEGMENTS], 2);
+    for (const Span *each = self->spans; each < self->spans + self->count; each++) {
+        int64_t first = each->first, length = each->length, shift = each->shift;
         if (length < 1 || length > knots || first < 0 || first > knots - length) return 0;
-        if (length > values || shift < -first || shift > values - length - first) return 0;
+        if (length > segments || shift < -first || shift > segments - length - first) return 0;
     }
     return 1;
 }
 
 static int take_columns(LookUp *self, PyObject *const *given) {
-    for (int each = 0; each < COLUMNS; each++)
-        if (read_column(given[each], &self->columns[each], each < KNOTS ? "lq" : "d", 0) < 0)
-            return -1;
-    self->firsts = self->columns[FIRSTS].buf;
-    self->lengths = self->columns[LENGTHS].buf;
-    self->shifts = self->columns[SHIFTS].buf;
+    if (read_column(given[SPANS], &self->columns[SPANS], "lq", 3, 0) < 0
+        || read_column(given[KNOTS], &self->columns[KNOTS], "d", 1, 0) < 0
+        || read_column(given[SEGMENTS], &self->columns[SEGMENTS], "d", 2, 0) < 0)
+        return -1;
+    self->spans = self->columns[SPANS].buf;
     self->knots = self->columns[KNOTS].buf;
-    self->values = self->columns[VALUES].buf;
-    self->slopes = self->columns[SLOPES].buf;
-    self->count = size_of(&self->columns[FIRSTS]);
-    if (size_of(&self->columns[LENGTHS]) == self->count
-        && size_of(&self->columns[SHIFTS]) == self->count
-        && size_of(&self->columns[VALUES]) == size_of(&self->columns[SLOPES])
-        && leads_inside(self))
-        return 0;
+    self->segments = self->columns[SEGMENTS].buf;
+    self->count = size_of(&self->columns[SPANS], 3);
+    if (leads_inside(self)) return 0;
     PyErr_SetString(PyExc_ValueError, "maps: a row leads beyond the columns");
     return -1;
 }
 
 static PyObject *look_up_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named)) {
     PyObject *rows, *given[COLUMNS];
-    if (!PyArg_ParseTuple(args, "O!(OOOOOO)", &PyDict_Type, &rows, &given[FIRSTS], &given[LENGTHS],
-                          &given[SHIFTS], &given[KNOTS], &given[VALUES], &given[SLOPES]))
+    if (!PyArg_ParseTuple(args, "O!(OOO)", &PyDict_Type, &rows, &given[SPANS], &given[KNOTS],
+                          &given[SEGMENTS]))
         return NULL;
     LookUp *self = (LookUp *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL) return NULL;
@@ -99,13 +123,13 @@ static void look_up_dealloc(PyObject *object) {
 }
 
 static double line(const LookUp *self, int64_t row, int64_t place, double score) {
-    int64_t at = place + self->shifts[row];
-    return self->values[at] + self->slopes[at] * (score - self->knots[place]);
+    const Segment *at = self->segments + place + self->spans[row].shift;
+    return at->value + at->slope * (score - self->knots[place]);
 }
 
 /* By halving, without a branch: which way a step goes cannot be foreseen. */
 static double found_in(const LookUp *self, int64_t row, double score) {
-    int64_t place = self->firsts[row], length = self->lengths[row];
+    int64_t place = self->spans[row].first, length = self->spans[row].length;
     while (length > 1) {
         int64_t half = length >> 1;
         place += half * (self->knots[place + half] <= score);
@@ -114,12 +138,13 @@ static double found_in(const LookUp *self, int64_t row, double score) {
     return line(self, row, place, score);
 }
 
+FOR_EACH_KIND
 static void search(const LookUp *self, const int64_t *rows, const double *scores, double *found,
                    Py_ssize_t count) {
     int64_t places[AT_ONCE], lengths[AT_ONCE], longest = 1;
     for (Py_ssize_t i = 0; i < count; i++) {
-        places[i] = self->firsts[rows[i]];
-        lengths[i] = self->lengths[rows[i]];
+        places[i] = self->spans[rows[i]].first;
+        lengths[i] = self->spans[rows[i]].length;
         if (lengths[i] > longest) longest = lengths[i];
     }
     for (; longest > 1; longest -= longest >> 1)
@@ -131,10 +156,10 @@ static void search(const LookUp *self, const int64_t *rows, const double *scores
     for (Py_ssize_t i = 0; i < count; i++) found[i] = line(self, rows[i], places[i], scores[i]);
 }
 
-static int are_rows(const LookUp *self, const int64_t *rows, Py_ssize_t count) {
+static int are_rows(int64_t maps, const int64_t *rows, Py_ssize_t count) {
     int outside = 0;
     /* One below 0 is larger than all others, as it is read here. */
-    for (Py_ssize_t i = 0; i < count; i++) outside |= (uint64_t)rows[i] >= (uint64_t)self->count;
+    for (Py_ssize_t i = 0; i < count; i++) outside |= (uint64_t)rows[i] >= (uint64_t)maps;
     if (!outside) return 1;
     PyErr_SetString(PyExc_IndexError, "maps: a row beyond the last");
     return 0;
@@ -143,6 +168,12 @@ static int are_rows(const LookUp *self, const int64_t *rows, Py_ssize_t count) {
 static int are(Py_ssize_t found, Py_ssize_t expected) {
     if (found == expected) return 1;
     PyErr_Format(PyExc_TypeError, "%zd arguments are required, not %zd", expected, found);
+    return 0;
+}
+
+static int are_equal(Py_ssize_t some, Py_ssize_t others) {
+    if (some == others) return 1;
+    PyErr_SetString(PyExc_ValueError, "maps: columns of unequal lengths");
     return 0;
 }
 
@@ -155,39 +186,56 @@ static PyObject *at(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     double score = PyFloat_AsDouble(args[1]);
     if (!(score >= 0.0 && score <= 1.0)) Py_RETURN_NONE;
     int64_t number = PyLong_AsLongLong(row);
-    if ((number == -1 && PyErr_Occurred()) || !are_rows(self, &number, 1)) return NULL;
+    if ((number == -1 && PyErr_Occurred()) || !are_rows(self->count, &number, 1)) return NULL;
     return PyFloat_FromDouble(found_in(self, number, score));
 }
 
+static PyObject *found_for(const LookUp *self, PyObject *number, PyObject *score) {
+    if (number == NULL || score == NULL) return NULL;
+    int64_t row = PyLong_AsLongLong(number);
+    double asked = PyFloat_AsDouble(score);
+    if (PyErr_Occurred() || !are_rows(self->count, &row, 1)) return NULL;
+    return PyFloat_FromDouble(found_in(self, row, asked));
+}
+
 static PyObject *of_row(PyObject *object, PyObject *const *args, Py_ssize_t n) {
-    LookUp *self = (LookUp *)object;
+    return are(n, 2) ? found_for((LookUp *)object, args[0], args[1]) : NULL;
+}
+
+static PyObject *look_up_few(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     if (!are(n, 2)) return NULL;
-    int64_t row = PyLong_AsLongLong(args[0]);
-    double score = PyFloat_AsDouble(args[1]);
-    if (PyErr_Occurred() || !are_rows(self, &row, 1)) return NULL;
-    return PyFloat_FromDouble(found_in(self, row, score));
+    Py_ssize_t count = PySequence_Size(args[0]), others = PySequence_Size(args[1]);
+    if (PyErr_Occurred() || !are_equal(others, count)) return NULL;
+    PyObject *found = PyList_New(count);
+    for (Py_ssize_t i = 0; found && i < count; i++) {
+        PyObject *number = PySequence_GetItem(args[0], i);
+        PyObject *score = number ? PySequence_GetItem(args[1], i) : NULL;
+        PyObject *one = found_for((LookUp *)object, number, score);
+        Py_XDECREF(number);
+        Py_XDECREF(score);
+        if (one == NULL || PyList_SetItem(found, i, one) < 0) Py_CLEAR(found);
+    }
+    return found;
 }
 
 /* Of one name; 0 of an unknown one, -1 with an exception. */
-static int64_t row_of(const LookUp *self, PyObject *names, Py_ssize_t place) {
-    PyObject *name = PyList_GetItem(names, place);
+static int64_t row_of(PyObject *known, PyObject *names, Py_ssize_t place) {
+    PyObject *name = PySequence_GetItem(names, place);
     if (name == NULL) return -1;
-    /* Held meanwhile: a name with an __eq__ of its own may change the list. */
-    Py_INCREF(name);
-    PyObject *row = PyDict_GetItemWithError(self->rows, name);
+    PyObject *row = PyDict_GetItemWithError(known, name);
     Py_DECREF(name);
     if (row == NULL) return PyErr_Occurred() ? -1 : 0;
     return PyLong_AsLongLong(row);
 }
 
-static PyObject *fill_rows(PyObject *object, PyObject *const *args, Py_ssize_t n) {
-    LookUp *self = (LookUp *)object;
+/* Writes the row of each name by a dict of those that are known; whether all are. */
+static PyObject *fill_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     Py_buffer to;
-    if (!are(n, 2) || read_column(args[1], &to, "lq", PyBUF_WRITABLE) < 0) return NULL;
+    if (!are(n, 3) || read_column(args[2], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
     int64_t *rows = to.buf;
-    Py_ssize_t count = size_of(&to), known = 0, i = 0;
+    Py_ssize_t count = size_of(&to, 1), known = 0, i = 0;
     for (; i < count; i++) {
-        rows[i] = row_of(self, args[0], i);
+        rows[i] = row_of(args[0], args[1], i);
         if (rows[i] < 0) break;
         known += rows[i] > 0;
     }
@@ -197,7 +245,7 @@ static PyObject *fill_rows(PyObject *object, PyObject *const *args, Py_ssize_t n
 
 static void search_all(const LookUp *self, const Py_buffer *rows, const Py_buffer *scores,
                        const Py_buffer *found) {
-    Py_ssize_t count = size_of(rows);
+    Py_ssize_t count = size_of(rows, 1);
     for (Py_ssize_t from = 0; from < count; from += AT_ONCE)
         search(self, (const int64_t *)rows->buf + from, (const double *)scores->buf + from,
                (double *)found->buf + from, count - from < AT_ONCE ? count - from : AT_ONCE);
@@ -205,12 +253,10 @@ static void search_all(const LookUp *self, const Py_buffer *rows, const Py_buffe
 
 static int search_columns(const LookUp *self, const Py_buffer *rows, const Py_buffer *scores,
                           const Py_buffer *found) {
-    Py_ssize_t count = size_of(rows);
-    if (size_of(scores) != count || size_of(found) != count) {
-        PyErr_SetString(PyExc_ValueError, "maps: columns of unequal lengths");
+    Py_ssize_t count = size_of(rows, 1);
+    if (!are_equal(size_of(scores, 1), count) || !are_equal(size_of(found, 1), count)
+        || !are_rows(self->count, rows->buf, count))
         return -1;
-    }
-    if (!are_rows(self, rows->buf, count)) return -1;
     if (count < LONG) {
         search_all(self, rows, scores, found);
         return 0;
@@ -224,9 +270,9 @@ static int search_columns(const LookUp *self, const Py_buffer *rows, const Py_bu
 static PyObject *look_up(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     Py_buffer rows = {0}, scores = {0}, found = {0};
     int done = -1;
-    if (are(n, 3) && read_column(args[0], &rows, "lq", 0) == 0
-        && read_column(args[1], &scores, "d", 0) == 0
-        && read_column(args[2], &found, "d", PyBUF_WRITABLE) == 0)
+    if (are(n, 3) && read_column(args[0], &rows, "lq", 1, 0) == 0
+        && read_column(args[1], &scores, "d", 1, 0) == 0
+        && read_column(args[2], &found, "d", 1, PyBUF_WRITABLE) == 0)
         done = search_columns((LookUp *)object, &rows, &scores, &found);
     PyBuffer_Release(&rows);
     PyBuffer_Release(&scores);
@@ -234,18 +280,109 @@ static PyObject *look_up(PyObject *object, PyObject *const *args, Py_ssize_t n) 
     return done < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* At which log-odds of the score standard deviations are known: from low on, so many to one of
+   them; the scores of the first and of the last. */
+typedef struct {
+    double low, scale, lowest, highest;
+} Grid;
+
+enum { SPREADS, GRID, ROWS, SCORES, PROBABILITIES, VARIANCES, FACTORS, FOUND, GIVEN };
+
+/* How far along the places of standard deviations a score is. */
+static double along(const Grid *grid, double score) {
+    double inside = score > grid->lowest ? score : grid->lowest;
+    inside = inside < grid->highest ? inside : grid->highest;
+    double places = (log(inside / (1.0 - inside)) - grid->low) * grid->scale;
+    /* What is no number is in no place. */
+    return places >= 0.0 && places < PLACES - 1 ? places : 0.0;
+}
+
+/* The standard deviations of maps' log-odds at scores. */
+static void fill_deviations(const Py_buffer *given, Py_ssize_t from, Py_ssize_t count,
+                            double *found) {
+    const float *spreads = given[SPREADS].buf;
+    const int64_t *rows = (const int64_t *)given[ROWS].buf + from;
+    const double *scores = (const double *)given[SCORES].buf + from, *variances = NULL;
+    float before[AT_ONCE], rises[AT_ONCE];
+    for (Py_ssize_t i = 0; i < count; i++) found[i] = along(given[GRID].buf, scores[i]);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const float *at = spreads + rows[i] * PLACES + (int)found[i];
+        before[i] = at[0];
+        rises[i] = at[1] - at[0];
+    }
+    for (Py_ssize_t i = 0; i < count; i++)
+        found[i] = before[i] + (found[i] - (int)found[i]) * rises[i];
+    if (given[VARIANCES].obj) variances = (const double *)given[VARIANCES].buf + from;
+    for (Py_ssize_t i = 0; variances && i < count; i++)
+        found[i] = sqrt(found[i] * found[i] + variances[i]);
+}
+
+static double quantile(double probability, double deviation, double factor) {
+    if (factor == 0.0) return probability;
+    double odds = exp(factor * deviation) * probability;
+    double found = odds / ((1.0 - probability) + odds);
+    if (factor < 0.0) return found < probability ? found : probability;
+    return found > probability ? found : probability;
+}
+
+static void fill_columns(const Py_buffer *given) {
+    const double *probabilities = given[PROBABILITIES].buf, *factors = given[FACTORS].buf;
+    Py_ssize_t count = size_of(&given[ROWS], 1), levels = size_of(&given[FACTORS], 1);
+    double *found = given[FOUND].buf, deviations[AT_ONCE];
+    for (Py_ssize_t from = 0; from < count; from += AT_ONCE) {
+        Py_ssize_t some = count - from < AT_ONCE ? count - from : AT_ONCE;
+        fill_deviations(given, from, some, deviations);
+        for (Py_ssize_t level = 0; level < levels; level++)
+            for (Py_ssize_t i = 0; i < some; i++)
+                found[level * count + from + i]
+                    = quantile(probabilities[from + i], deviations[i], factors[level]);
+    }
+}
+
+static int are_quantiles(const Py_buffer *given) {
+    Py_ssize_t count = size_of(&given[ROWS], 1), levels = size_of(&given[FACTORS], 1);
+    return are_equal(size_of(&given[SCORES], 1), count)
+           && are_equal(size_of(&given[PROBABILITIES], 1), count)
+           && (!given[VARIANCES].obj || are_equal(size_of(&given[VARIANCES], 1), count))
+           && are_equal(size_of(&given[GRID], 1), 4)
+           && are_equal(size_of(&given[FOUND], 1), levels * count)
+           && are_rows(size_of(&given[SPREADS], PLACES), given[ROWS].buf, count);
+}
+
+static int read_given(PyObject *const *args, Py_buffer *given) {
+    for (int each = 0; each < GIVEN; each++) {
+        const char *kinds = each == SPREADS ? "f" : each == ROWS ? "lq" : "d";
+        int flags = each == FOUND ? PyBUF_WRITABLE : 0;
+        if (each == VARIANCES && args[each] == Py_None) continue;
+        if (read_column(args[each], &given[each], kinds, each == SPREADS ? PLACES : 1, flags) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static PyObject *fill_quantiles(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_buffer given[GIVEN] = {0};
+    int done = are(n, GIVEN) && read_given(args, given) == 0 && are_quantiles(given);
+    if (done) fill_columns(given);
+    for (int each = 0; each < GIVEN; each++) PyBuffer_Release(&given[each]);
+    return done ? Py_NewRef(Py_None) : NULL;
+}
+
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
 
 static PyMethodDef methods[] = {
-    METHOD(at), METHOD(of_row), METHOD(fill_rows), METHOD(look_up), {NULL, NULL, 0, NULL}};
+    METHOD(at), METHOD(of_row), METHOD(look_up_few), METHOD(look_up), {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots[] = {{Py_tp_doc, "See `PlainLookUp` in sirocco_client.maps."},
+static PyMethodDef functions[] = {
+    METHOD(fill_rows), METHOD(fill_quantiles), {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots[] = {{Py_tp_doc, "Maps that share their knots, behind names and rows."},
                               {Py_tp_new, look_up_new},
                               {Py_tp_dealloc, look_up_dealloc},
                               {Py_tp_methods, methods},
                               {0, NULL}};
 
-static PyType_Spec of_type = {"sirocco_client._look_up.LookUp", sizeof(LookUp), 0,
+static PyType_Spec of_type = {"_look_up.LookUp", sizeof(LookUp), 0,
                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 
 static int fill_module(PyObject *module) {
@@ -259,7 +396,8 @@ static int fill_module(PyObject *module) {
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, fill_module}, {0, NULL}};
 
 static PyModuleDef of_module = {.m_base = PyModuleDef_HEAD_INIT,
-                                .m_name = "sirocco_client._look_up",
+                                .m_name = "_look_up",
+                                .m_methods = functions,
                                 .m_slots = module_slots};
 
 PyMODINIT_FUNC PyInit__look_up(void) { return PyModuleDef_Init(&of_module); }

@@ -1,9 +1,26 @@
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sirocco_client.intervals import Floats
 from sirocco_client.maps import EdgeMaps, Integers
-from sirocco_client.requests import Floats
 
 class LookUp:
     def __new__(cls, rows: dict[str, int], maps: EdgeMaps, /) -> LookUp: ...
     def at(self, name: str, score: float, /) -> float | None: ...
     def of_row(self, row: int, score: float, /) -> float: ...
-    def fill_rows(self, names: list[str], rows: Integers, /) -> bool: ...
     def look_up(self, rows: Integers, scores: Floats, found: Floats, /) -> None: ...
+
+def fill_rows(known: dict[str, int], names: Sequence[str], rows: Integers, /) -> bool: ...
+def fill_quantiles(
+    spreads: NDArray[np.float32],
+    grid: Floats,
+    rows: Integers,
+    scores: Floats,
+    probabilities: Floats,
+    variances: Floats | None,
+    factors: Floats,
+    found: Floats,
+    /,
+) -> None: ...

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sirocco_client.errors import BadAtlas, BadInput
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
-from sirocco_client.maps import Breath, EdgeMaps, Integers, LookUp
+from sirocco_client.maps import Breath, EdgeMaps, Integers, LookUp, fill_rows
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
 
 _WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
@@ -102,7 +102,16 @@ class EdgeAtlas:
     Both give the same probability to the last bit, and the same as the service gives.
     """
 
-    __slots__ = ("_at", "_effects", "_groups", "_has_target_map", "_look_up", "_names", "_spreads")
+    __slots__ = (
+        "_at",
+        "_effects",
+        "_fill_rows",
+        "_groups",
+        "_has_target_map",
+        "_look_up",
+        "_names",
+        "_spreads",
+    )
 
     def __init__(
         self,
@@ -118,7 +127,7 @@ class EdgeAtlas:
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
-        self._look_up = LookUp(names.rows, maps)
+        self._look_up, self._fill_rows = LookUp(names.rows, maps), fill_rows
         self._at = self._look_up.at
 
     @classmethod
@@ -218,7 +227,7 @@ class EdgeAtlas:
         if fields and self._effects is not None:
             names = _without_versions(campaigns)
             of_effects = self._effects.variances(names, fields, len(scores))
-        return list(self._spreads.quantiles(rows, scores, probabilities, levels, of_effects))
+        return self._spreads.quantiles(rows, scores, probabilities, levels, of_effects)
 
     def level(self, campaign: str) -> str:
         """Which map serves the campaign: `campaign`, `group`, `target` or `identity`."""
@@ -248,7 +257,7 @@ class EdgeAtlas:
             return np.full(count, self._row(campaigns))
         names = [campaigns] * count if isinstance(campaigns, str) else list(campaigns)
         rows = np.empty(count, np.int64)
-        if not self._look_up.fill_rows(names, rows):
+        if not self._fill_rows(self._names.rows, names, rows):
             named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
             rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows

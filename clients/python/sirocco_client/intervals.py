@@ -3,7 +3,7 @@ an atlas, as the service does.
 """
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Final, NamedTuple
@@ -12,6 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sirocco_client.errors import BadAtlas, BadInput
+
+fill_quantiles: Callable[..., None] | None
+try:
+    from sirocco_client import _look_up
+except ImportError:
+    fill_quantiles = None
+else:
+    fill_quantiles = _look_up.fill_quantiles
 
 Floats = NDArray[np.float64]
 LEVEL_RULE: Final = "must be above 0 and below 1"
@@ -62,7 +70,7 @@ _SMALLEST, _LARGEST, _CODES = 1e-3, 4.0, 255
 class EdgeSpreads:
     """Standard deviations of the log-odds of each map, at eight log-odds of the score."""
 
-    __slots__ = ("_highest", "_low", "_lowest", "_scale", "_table")
+    __slots__ = ("_grid", "_table")
 
     def __init__(self, data: bytes, maps: int) -> None:
         """From the second section of an atlas of so many maps; raises BadAtlas."""
@@ -71,12 +79,13 @@ class EdgeSpreads:
         low, high = _HEAD.unpack_from(data)
         if not -40.0 <= low < high <= 40.0:
             raise BadAtlas(f"atlas: spreads from {low} to {high}")
-        self._low = low
-        self._lowest, self._highest = (float(1 / (1 + np.exp(-end))) for end in (low, high))
-        self._scale = (_PLACES - 1) / (high - low) * (1 - 1e-12)
+        scale = (_PLACES - 1) / (high - low) * (1 - 1e-12)
+        # The lowest and the highest score between whose log-odds there are some, last.
+        self._grid = np.array([low, scale, *(1 / (1 + np.exp(-end)) for end in (low, high))])
         ratio = np.log(_LARGEST / _SMALLEST) / _CODES
         table = _SMALLEST * np.exp(ratio * np.arange(_CODES + 1))
-        self._table = table.astype(np.float32)[np.frombuffer(data, np.uint8, offset=_HEAD.size)]
+        codes = np.frombuffer(data, np.uint8, offset=_HEAD.size).reshape(-1, _PLACES)
+        self._table = table.astype(np.float32)[codes]
 
     def quantiles(
         self,
@@ -85,23 +94,32 @@ class EdgeSpreads:
         probabilities: Floats,
         levels: Sequence[float],
         of_effects: Floats | None = None,
-    ) -> Iterator[Floats]:
-        """Of each level a column, (n,), to the last bit that of the service on the same machine;
-        with the variances of effects of fields, (n,)."""
-        inside = np.minimum(np.maximum(scores, self._lowest), self._highest)
+    ) -> list[Floats]:
+        """Of each level a column, (n,), to the last bit that of the service on the same machine
+        where both are compiled, or neither; with the variances of effects of fields, (n,)."""
+        factors = np.array([*map(_normal_quantile, levels)])
+        if fill_quantiles is None:
+            deviations = self._deviations(rows, scores, of_effects)
+            return [_quantile(probabilities, deviations, factor) for factor in factors.tolist()]
+        found = np.empty(len(factors) * len(rows))
+        of_effects = None if of_effects is None else np.ascontiguousarray(of_effects)
+        given = map(np.ascontiguousarray, (rows, scores, probabilities))
+        fill_quantiles(self._table, self._grid, *given, of_effects, factors, found)
+        return list(found.reshape(len(factors), len(rows)))
+
+    def _deviations(
+        self, rows: NDArray[np.int64], scores: Floats, of_effects: Floats | None
+    ) -> Floats:
+        low, scale, lowest, highest = self._grid.tolist()
+        inside = np.minimum(np.maximum(scores, lowest), highest)
         along = np.log(inside / (1.0 - inside))
-        along -= self._low
-        along *= self._scale
+        along -= low
+        along *= scale
         places = along.astype(np.int64)
         along -= places
-        places += rows * _PLACES
-        before = self._table.take(places)
-        places += 1
-        deviations = before + along * (self._table.take(places) - before)
-        if of_effects is not None:
-            deviations = np.sqrt(deviations * deviations + of_effects)
-        for level in levels:
-            yield _quantile(probabilities, deviations, level)
+        before, after = self._table[rows, places], self._table[rows, places + 1]
+        found: Floats = before + along * (after - before)
+        return found if of_effects is None else np.sqrt(found * found + of_effects)
 
 
 @lru_cache(1024)
@@ -109,8 +127,7 @@ def _normal_quantile(level: float) -> float:
     return NormalDist().inv_cdf(level)
 
 
-def _quantile(probabilities: Floats, deviations: Floats, level: float) -> Floats:
-    factor = _normal_quantile(level)
+def _quantile(probabilities: Floats, deviations: Floats, factor: float) -> Floats:
     odds = np.exp(factor * deviations)
     odds *= probabilities
     found: Floats = odds / (1.0 - probabilities + odds)

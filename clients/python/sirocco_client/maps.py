@@ -5,7 +5,7 @@ Python and numpy elsewhere. Both give the same to the last bit.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, Final, NamedTuple, Self
 
@@ -16,12 +16,13 @@ from sirocco_client.errors import BadAtlas
 from sirocco_client.requests import Floats
 
 CompiledLookUp: "type[_look_up.LookUp] | None"
+compiled_rows: Callable[..., bool] | None
 try:
     from sirocco_client import _look_up
 except ImportError:
-    CompiledLookUp = None
+    CompiledLookUp = compiled_rows = None
 else:
-    CompiledLookUp = _look_up.LookUp
+    CompiledLookUp, compiled_rows = _look_up.LookUp, _look_up.fill_rows
 
 Integers = NDArray[np.int64]
 Breath = Callable[[], None]
@@ -57,16 +58,17 @@ def slopes_of(knots: Floats, values: Floats) -> Floats:
 
 
 class EdgeMaps(NamedTuple):
-    """Of each map the place of its first knot among all knots, which maps may share, how many it
-    has, and what leads from a knot's place to that of its value; all knots; the values and slopes
-    of all maps, end to end."""
+    """Maps that may share their knots.
 
-    firsts: Integers
-    lengths: Integers
-    shifts: Integers
+    spans : of each map the place of its first knot, how many it has, and what leads from a knot's
+        place to that of its segment, (n, 3).
+    knots : all knots, (k,).
+    segments : value and slope at the knots of all maps, end to end, (m, 2).
+    """
+
+    spans: Integers
     knots: Floats
-    values: Floats
-    slopes: Floats
+    segments: Floats
 
     @classmethod
     def of(
@@ -75,14 +77,15 @@ class EdgeMaps(NamedTuple):
         """With the slopes, piece by piece."""
         shifts = np.cumsum(lengths) - lengths - firsts
         places = np.arange(len(values)) - np.repeat(shifts, lengths)
-        slopes = np.empty(len(values))
+        segments = np.empty((len(values), 2))
+        segments[:, 0] = values
         for start in range(0, len(values), _KNOTS_AT_ONCE):
             end = start + _KNOTS_AT_ONCE
             # One knot more than is kept: the slope of the last needs the one behind it.
             piece = slopes_of(knots[places[start : end + 1]], values[start : end + 1])
-            slopes[start:end] = piece[:_KNOTS_AT_ONCE]
+            segments[start:end, 1] = piece[:_KNOTS_AT_ONCE]
             breathe()
-        return cls(firsts, lengths, shifts, knots, values, slopes)
+        return cls(np.stack((firsts, lengths, shifts), axis=1), knots, segments)
 
     @classmethod
     def read(cls, data: memoryview, offset: int, count: int, breathe: Breath) -> tuple[Self, int]:
@@ -138,6 +141,12 @@ def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:
         raise BadAtlas("atlas: knots of a map must increase strictly from 0.0 to 1.0")
 
 
+def plain_rows(known: dict[str, int], names: Sequence[str], rows: Integers) -> bool:
+    """Writes the row of each of n names, 0 of an unknown one; whether all are known."""
+    rows[:] = np.fromiter(map(known.get, names, repeat(0)), np.int64, len(rows))
+    return bool(rows.all())
+
+
 class PlainLookUp:
     """Maps behind names, in Python and numpy: what `_look_up.c` does, to the last bit.
 
@@ -146,12 +155,11 @@ class PlainLookUp:
 
     def __init__(self, rows: dict[str, int], maps: EdgeMaps) -> None:
         self._row_of, self._maps = rows.get, maps
-        self._halvings = int(maps.lengths.max() - 1).bit_length()
+        firsts, lengths, shifts = maps.spans.T
+        self._halvings = int(lengths.max() - 1).bit_length()
         # For single scores: an item of a memoryview costs a third of one of numpy.
-        views = (maps.knots, maps.values, maps.slopes)
-        self._views = [column.data.cast("B").cast("d") for column in views]
-        self._firsts, self._shifts = maps.firsts.data, maps.shifts.data
-        self._stops = (maps.firsts + maps.lengths).data
+        self._views = [column.data for column in (maps.knots, *maps.segments.T)]
+        self._firsts, self._stops, self._shifts = firsts.data, (firsts + lengths).data, shifts.data
 
     def at(self, name: str, score: float) -> float | None:
         """Probability of one score; None of a name without a row, and of what is no float in
@@ -166,12 +174,8 @@ class PlainLookUp:
         knots, values, slopes = self._views
         place = bisect_right(knots, score, self._firsts[row], self._stops[row]) - 1
         at = place + self._shifts[row]
-        return values[at] + slopes[at] * (score - knots[place])
-
-    def fill_rows(self, names: list[str], rows: Integers) -> bool:
-        """Writes the row of each of n names, 0 of an unknown one; whether all are known."""
-        rows[:] = np.fromiter(map(self._row_of, names, repeat(0)), np.int64, len(rows))
-        return bool(rows.all())
+        found: float = values[at] + slopes[at] * (score - knots[place])
+        return found
 
     def look_up(self, rows: Integers, scores: Floats, found: Floats) -> None:
         """Writes the probabilities, (n,), of scores, each by the map of its row."""
@@ -184,17 +188,16 @@ class PlainLookUp:
 
     def _look_up(self, rows: Integers, scores: Floats) -> Floats:
         """By halving, all scores at once, each between the bounds of its own map."""
-        maps = self._maps
-        place, length = maps.firsts.take(rows), maps.lengths.take(rows)
+        knots = self._maps.knots
+        place, length, shift = self._maps.spans.take(rows, 0).T
         for _ in range(self._halvings):
             half = length >> 1
             # A map of one knot left has half = 0, and its place does not move.
-            place += half * (maps.knots.take(place + half) <= scores)
+            place += half * (knots.take(place + half) <= scores)
             length -= half
-        of_value = place + maps.shifts.take(rows)
-        found: Floats = maps.slopes.take(of_value)
-        found *= scores - maps.knots.take(place)
-        found += maps.values.take(of_value)
+        values, slopes = self._maps.segments.take(place + shift, 0).T
+        found: Floats = slopes * (scores - knots.take(place))
+        found += values
         return found
 
 
@@ -202,3 +205,4 @@ COMPILED: Final = CompiledLookUp is not None
 """Whether look-ups in this process are compiled."""
 
 LookUp = PlainLookUp if CompiledLookUp is None else CompiledLookUp
+fill_rows = compiled_rows or plain_rows

@@ -4,13 +4,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.guard import GuardRules, guard
-from calibrators.guard.bounds import MARGIN, Bounds, bounded
+from calibrators.guard.bounds import MARGIN, Bounds, bounded, sketched
 from calibrators.maps.calibration_map import MapColumns
 from tests.calibrators import strategies
 from tests.calibrators.guard.hours import SCORES, atlas, hour, shifted
@@ -53,13 +53,21 @@ def test_nothing_moves_by_more_than_the_step(wanted, served, knots):
     strategies.maps(monotone=True),
     st.sampled_from([2, 6, 64]),
 )
+@example(
+    CalibrationMap([0.0, 1.0], [0.25, 0.25]),
+    CalibrationMap([0.0, 1.0], [0.0, 6e-8]),
+    CalibrationMap([*np.linspace(0.0, 0.7, 12), 0.75, 1.0], [*[0.0] * 12, 1e-10, 0.25]),
+    CalibrationMap([0.0, 1e-10, 0.8125, 0.875, 0.9375, 1.0], [0.0] * 6),
+    64,
+)
 def test_everything_stays_in_reach_and_increasing(wanted, served, shared, before, knots):
-    """A campaign's map, against the target's that goes out with it, of however few knots."""
+    """A campaign's map, against the target's that goes out with it, of however few knots; of more
+    than sixteen as it is drawn through sixteen."""
     candidate, in_force = Atlas.build({"a": wanted}, shared), Atlas.build({"a": served}, before)
 
     decided = guard(candidate, candidate, in_force, [], GuardRules(knots=knots))
 
-    now, parent = decided.atlas.map_of("a"), decided.atlas.map_of("without")
+    now, parent = decided.atlas.map_of("a"), sketched(decided.atlas.map_of("without"))
     scores = all_scores(now, parent)
     assert at_most(now(scores), parent(np.minimum(2.0 * scores, 1.0)), 27.0)
     assert at_most(1.0 - now(scores), 1.0 - parent(scores / 2.0), 27.0)
