@@ -54,7 +54,8 @@ def test_maps_of_any_size_are_served_bit_for_bit(size):
     st.one_of(st.none(), maps()),
     st.lists(st.tuples(names, scores), max_size=20),
 )
-def test_a_mixed_batch_equals_the_loop_over_its_items(own, target_map, items):
+def test_any_atlas_serves_each_by_its_own_map_and_a_mixed_batch_as_the_loop(own, target_map, items):
+    """Every knot and its neighbours, bit for bit."""
     atlas = Atlas.build(own, target_map)
     shared = target_map or CalibrationMap.identity()
     batch = [*items, *((name, 0.3) for name in own)]
@@ -66,14 +67,7 @@ def test_a_mixed_batch_equals_the_loop_over_its_items(own, target_map, items):
     assert [atlas.at(name, score) for name, score in batch] == looped
     few = atlas.look_up_few(atlas.few_rows([name for name, _ in batch]), [s for _, s in batch])
     assert few == looped
-
-
-@given(st.dictionaries(names, maps(), min_size=1, max_size=4), st.one_of(st.none(), maps()))
-def test_every_knot_and_its_neighbours_are_served_bit_for_bit(own, target_map):
-    atlas = Atlas.build(own, target_map)
-    served = {"no such campaign": target_map or CalibrationMap.identity()} | own
-
-    for name, serving in served.items():
+    for name, serving in ({"no such campaign": shared} | own).items():
         assert_serves(atlas, name, serving, scores_around(serving.knots, np.array([0.3])))
 
 

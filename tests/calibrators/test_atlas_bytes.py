@@ -34,18 +34,6 @@ def assert_sound(atlas: Atlas) -> None:
     assert Atlas.from_bytes(atlas.to_bytes()).to_bytes() == atlas.to_bytes()
 
 
-@given(st.dictionaries(names, maps(), max_size=4), st.one_of(st.none(), maps()))
-def test_an_atlas_comes_back_to_the_last_bit(own, target_map):
-    atlas = Atlas.build(own, target_map)
-
-    again = Atlas.from_bytes(atlas.to_bytes())
-
-    assert again.to_bytes() == atlas.to_bytes()
-    assert again.campaigns == atlas.campaigns
-    assert again.target_map == atlas.target_map == target_map
-    assert all(again.map_of(name) == calibration_map for name, calibration_map in own.items())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("written", [WRITTEN, SHARED], ids=["own knots", "shared knots"])
 def test_every_flipped_or_truncated_byte_is_refused_or_read_as_a_sound_atlas(written):
@@ -150,18 +138,20 @@ def test_negative_zero_in_stored_floats_is_zero():
 
 
 @given(
-    st.dictionaries(names, maps(), max_size=3),
+    st.dictionaries(names, maps(), max_size=4),
     st.dictionaries(names, maps(), max_size=3),
     st.one_of(st.none(), maps()),
 )
-def test_an_atlas_read_like_another_is_the_one_that_was_written(own, other, target_map):
+def test_an_atlas_comes_back_to_the_last_bit_also_when_read_like_another(own, other, target_map):
     like, data = Atlas.build(other), Atlas.build(own, target_map).to_bytes()
 
-    again = Atlas.from_bytes(data, like)
-
-    assert again.to_bytes() == data
+    for again in (Atlas.from_bytes(data), Atlas.from_bytes(data, like)):
+        assert again.to_bytes() == data
+        assert again.campaigns == tuple(sorted(own))
+        assert again.target_map == target_map
+        assert all(again.map_of(name) == calibration_map for name, calibration_map in own.items())
+        assert again.rows(sorted(own)).tolist() == list(range(1, len(own) + 1))
     assert (again.campaigns is like.campaigns) == (own.keys() == other.keys())
-    assert again.rows(sorted(own)).tolist() == list(range(1, len(own) + 1))
 
 
 @pytest.mark.slow

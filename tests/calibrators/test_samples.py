@@ -46,6 +46,7 @@ def test_the_weight_of_a_sample_is_1_unless_given():
         ([-0.1], [0], None, r"scores\[0\] = -0.1"),
         ([0.1, math.nextafter(1, 2)], [0, 0], None, r"scores\[1\] = 1.0000000000000002"),
         ([0.1], [2], None, r"outcomes\[0\] = 2.0"),
+        ([0.1], [math.nan], None, r"outcomes\[0\] = nan"),
         ([0.1], [0], [-1], r"sample_weight\[0\] = -1.0: every value must be finite and at least 0"),
         ([0.1], [0], [math.inf], r"sample_weight\[0\] = inf"),
         ([0.1], [0], [math.nan], r"sample_weight\[0\] = nan"),

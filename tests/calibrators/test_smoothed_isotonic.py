@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators import Bins, BinsTable, CalibrationMap, SmoothedIsotonic
+from calibrators import Bins, CalibrationMap, SmoothedIsotonic
 from calibrators.maps.calibration_map import Tails
 from calibrators.methods.equal_frequency import Anchor
 from tests.calibrators import strategies
-from tests.calibrators.samples_of_kind import draw
 from tests.calibrators.strategies import scores_around
 
 ANCHORS: list[Anchor] = ["mean", "midpoint"]
@@ -30,19 +29,6 @@ def test_the_worked_example_with_fewer_samples_than_a_bin():
     fitted = SmoothedIsotonic(1000).fit([0.1, 0.2, 0.3], [0, 1, 0])
 
     assert fitted([0.05, 0.1, 0.3]) == pytest.approx([1 / 12, 1 / 6, 1 / 2], abs=1e-12)
-
-
-@pytest.mark.parametrize("seed", range(15))
-def test_row_order_does_not_change_a_bit(seed):
-    rng = np.random.default_rng(seed)
-    drawn = draw(rng, 200)
-    rows = rng.permutation(len(drawn.scores))
-    calibrator = SmoothedIsotonic(5)
-
-    before = calibrator.fit(drawn.scores, drawn.outcomes, drawn.weights)
-    after = calibrator.fit(drawn.scores[rows], drawn.outcomes[rows], drawn.weights[rows])
-
-    assert after.to_bytes() == before.to_bytes()
 
 
 @given(every_setting, st.lists(strategies.samples, max_size=15))
@@ -82,14 +68,6 @@ def test_a_prior_of_no_strength_changes_nothing():
     calibrator = SmoothedIsotonic(1, prior_strength=0)
 
     assert calibrator.fit_bins(bins, CalibrationMap.identity()) == calibrator.fit_bins(bins)
-
-
-def test_clicks_without_impressions_are_nothing_to_fit_from():
-    columns = np.array([[0.5], [0.0], [1.0]])
-    clicks = BinsTable.from_columns(["a"], np.array([0]), *columns).total()
-
-    with pytest.raises(ValueError, match="nothing to fit from"):
-        SmoothedIsotonic().fit_bins(clicks)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from calibrators import BinsTable
 from calibrators.bins import packed_table
 from calibrators.bins.bins import GRID
-from calibrators.bins.packed_table import PackedTable, sum_packed
+from calibrators.bins.packed_table import PackedTable
 from tests.calibrators import strategies
 
 EVENTS = st.lists(
@@ -61,18 +61,6 @@ def test_sums_of_any_spans_of_campaigns_are_those_of_a_dictionary(hours, span):
 
     with patch.object(packed_table, "_SPAN", span):
         assert held(BinsTable.merge(tables)) == sums_of(tables)
-
-
-@given(st.lists(EVENTS, min_size=1, max_size=4))
-def test_sums_in_place_are_those_of_a_dictionary(hours):
-    """Over more campaigns than are in hand at once."""
-    tables = [table for table in map(table_of, hours) if table.campaigns] or [BinsTable.empty()]
-    names = sorted({name for table in tables for name in table.campaigns})
-    rows = [np.array([names.index(name) for name in table.campaigns], int) for table in tables]
-
-    offsets, cells, sums = sum_packed([table.packed for table in tables], rows, range(len(names)))
-
-    assert held(BinsTable(tuple(names), offsets, cells, sums)) == sums_of(tables)
 
 
 def test_dense_hours_add_to_the_table_of_all_their_events():
@@ -139,16 +127,6 @@ def test_slices_are_the_table(events, cells):
     for part in parts:
         largest = max(len(bins.cells) for _, bins in part)
         assert len(part.cells) < cells + largest + 1
-
-
-@given(EVENTS, st.sets(st.integers(0, 150)))
-def test_chosen_campaigns_keep_their_bins(events, rows):
-    table = table_of(events)
-    names = {f"{row:03}" for row in rows}
-
-    chosen = table.chosen(np.array([name in names for name in table.campaigns], bool))
-
-    assert dict(chosen) == {name: bins for name, bins in table if name in names}
 
 
 def test_what_is_packed_is_read_without_a_copy():
