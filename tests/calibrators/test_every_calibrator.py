@@ -154,8 +154,7 @@ def test_neither_a_second_fit_nor_the_order_of_rows_changes_a_bit(name, drawn):
     order = np.random.default_rng(len(drawn.scores)).permutation(len(drawn.scores))
     shuffled = Drawn(drawn.scores[order], drawn.outcomes[order], drawn.weights[order])
 
-    assert fitted(name, drawn) == fitted(name, drawn)
-    assert fitted(name, drawn) == fitted(name, shuffled)
+    assert fitted(name, drawn) == fitted(name, drawn) == fitted(name, shuffled)
 
 
 @pytest.mark.slow

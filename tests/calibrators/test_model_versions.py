@@ -65,6 +65,11 @@ def _canary_tables(version: str | None) -> dict[int, BinsTable]:
     return tables
 
 
+@cache
+def _with_canary() -> Fitted:
+    return refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
+
+
 def _excess(atlas: Atlas, version: str | None) -> float:
     one = _impressions(99, 20_000)
     p, q = atlas.look_up(atlas.rows(one.names(version))[one.rows], one.canary), one.truth
@@ -72,14 +77,14 @@ def _excess(atlas: Atlas, version: str | None) -> float:
 
 
 def test_a_canary_has_a_fifth_of_the_excess_of_maps_that_are_blind_to_it():
-    seen = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
+    seen = _with_canary()
     blind = refit_by_version(make_method("pooled"), History(10, [_canary_tables(None)]))
     assert _excess(seen.atlas, "v2") < 0.2 * _excess(blind.atlas, None)
     assert seen.notes["model_versions"] == {"v2": 1600.0}
 
 
 def test_every_version_has_a_map_of_each_campaign_and_of_new_ones_with_spreads():
-    atlas = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")])).atlas
+    atlas = _with_canary().atlas
     assert {*map(parted, atlas.campaigns)} >= {("c03", "v2"), ("", "v2"), ("c03", None)}
     assert atlas.spreads is not None
     assert len(atlas.spreads) == len(atlas.columns())
@@ -130,25 +135,21 @@ def test_scores_go_to_the_reference_and_back():
 
 def test_maps_of_before_a_version_are_compared_on_its_scale():
     """What the guard holds a new version's maps against gives the same quantile the same value."""
-    fitted = refit_by_version(make_method("pooled"), History(10, [_canary_tables("v2")]))
-    before = Atlas.build(
-        {"c03": CalibrationMap(np.array([0.0, 0.1, 1.0]), np.array([0.0, 0.2, 1.0]))}
-    )
-    compared = fitted.scale.on_scale(before, 9.0)
+    before = Atlas.build({"c03": CalibrationMap([0.0, 0.1, 1.0], [0.0, 0.2, 1.0])})
+    compared = _with_canary().scale.on_scale(before, 9.0)
     moved = expit(np.array([0.7 * np.log(0.1 / 0.9) - 0.2]))[0]
     assert compared.at("c03", 0.1) == pytest.approx(0.2)
     assert compared.at(named("c03", "v2"), moved) == pytest.approx(0.2, rel=0.25)
 
 
 def test_a_version_that_nobody_knew_is_worth_a_refit_within_the_hour():
-    tables = _canary_tables("v2")
-    for as_of, known in ((6, {6: 300}), (10, {})):
-        held = {hour: table for hour, table in tables.items() if hour < as_of}
-        scale = refit_by_version(make_method("pooled"), History(as_of, [held])).scale
+    first = {hour: table for hour, table in _canary_tables("v2").items() if hour < 6}
+    before = refit_by_version(make_method("pooled"), History(6, [first]))
+    for as_of, scale, is_new in ((6, before.scale, True), (10, _with_canary().scale, False)):
         running = BinsTable.merge(
             (_table(as_of, 900, None, canary=False), _table(as_of, 300, "v2", canary=True))
         )
-        assert scale.changed(as_of, running) is bool(known)
+        assert scale.changed(as_of, running) is is_new
         few = _table(as_of, 99, "v3", canary=True)
         assert not scale.changed(as_of, few)
 

@@ -22,8 +22,8 @@ from calibrators.samples import Scratch, scratch_of, use_files
 from tests.calibrators.peers_in_threads import run_together
 from tests.calibrators.pooled.pooled_traffic import table
 
-SHARDS, NEWEST, HOURS = 16, 60, 14
-CAMPAIGNS, JOINED = 500, 400
+SHARDS, NEWEST, HOURS = 8, 60, 14
+CAMPAIGNS, JOINED = 300, 240
 
 
 @pytest.fixture(autouse=True)
@@ -131,6 +131,12 @@ METHODS: dict[str, Method] = {
 }
 
 
+@cache
+def alone(name: str, kinds: int) -> list[dict[str, Any]]:
+    """What one worker with all blocks comes to."""
+    return [told(fitted) for fitted in refits(METHODS[name], shards(kinds), ALONE)]
+
+
 @pytest.mark.parametrize(
     ("name", "kinds", "counts", "found"),
     [
@@ -143,8 +149,7 @@ METHODS: dict[str, Method] = {
 def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
     """The same bytes, with a trial, without and with a memory, of one kind of campaigns and of two;
     only the first has them."""
-    method, blocks = METHODS[name], shards(kinds)
-    expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
+    method, blocks, expected = METHODS[name], shards(kinds), alone(name, kinds)
     assert all(expected[0]["notes"][name] for name in found)
 
     for count in counts:
@@ -165,12 +170,12 @@ def files(monkeypatch):
 @pytest.mark.usefixtures("files")
 def test_a_refit_whose_arrays_are_in_files_makes_the_same_maps(monkeypatch, tmp_path):
     """Also where the disk has no room; and no file is left."""
-    method, blocks = METHODS["pooled"], shards(1)
-    expected = [told(fitted) for fitted in refits(method, blocks, ALONE)]
+    expected = alone("pooled", 1)
     monkeypatch.setattr("calibrators.samples.MANY", CAMPAIGNS // 4)
     for folder in (tmp_path, tmp_path / "missing"):
         monkeypatch.setattr("tempfile.tempdir", str(folder))
-        assert [told(fitted) for fitted in refits(method, blocks, ALONE)] == expected
+        found = [told(fitted) for fitted in refits(METHODS["pooled"], shards(1), ALONE)]
+        assert found == expected
     assert not any(tmp_path.iterdir())
 
 
@@ -222,13 +227,13 @@ def test_workers_stretch_narrow_scores_alike():
     narrow = Stretch(-2.0, 5.0, 1 / 8)
     past = stretched(History(NEWEST + 1.0, shards(1)), HOURS, Stretches(narrow))
     method, blocks = METHODS["pooled"], tuple(past.blocks)
-    alone = list(refits(method, blocks, ALONE))
-    assert isinstance(alone[0].memory, Memory)
-    assert alone[0].memory.knots.stretch.factor == 8
+    expected = list(refits(method, blocks, ALONE))
+    assert isinstance(expected[0].memory, Memory)
+    assert expected[0].memory.knots.stretch.factor == 8
 
     first, _ = run_together(2, lambda peers: list(refits(method, blocks, peers)))
 
-    assert [told(fitted) for fitted in first] == [told(fitted) for fitted in alone]
+    assert [told(fitted) for fitted in first] == [told(fitted) for fitted in expected]
 
 
 def test_names_come_back_as_they_were():

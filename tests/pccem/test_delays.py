@@ -66,10 +66,9 @@ def test_young_clicks_sharpen_what_mature_clicks_alone_say():
         age = np.where(np.arange(len(delay)) < 200, WINDOW, 30 * HOUR)
         both = fitted(seen_by(delay, age), age)
         alone = fitted(delay[:200], age[:200])
-        truth = both.share([12 * HOUR], [0], ["a"]) * 0 + 0.538
-        errors.append([target_share(d, np.array([12 * HOUR])) - truth for d in (both, alone)])
+        errors.append([target_share(d, np.array([12 * HOUR]))[0] for d in (both, alone)])
 
-    spread = np.squeeze(np.array(errors)).std(axis=0)
+    spread = np.array(errors).std(axis=0)
 
     assert spread[0] < 0.75 * spread[1]
 
@@ -208,7 +207,7 @@ def test_campaigns_alike_lean_wholly_on_the_target():
 def test_rows_of_another_order_of_campaigns():
     delay, age, rows, names = two_kinds()
     delays = fitted(delay, age, rows, names)
-    elapsed = np.random.default_rng(0).uniform(-HOUR, 2 * WINDOW, 200_000)
+    elapsed = np.random.default_rng(0).uniform(-HOUR, 2 * WINDOW, 100_000)
     places = np.random.default_rng(1).integers(0, 4, len(elapsed))
     order = ["unknown", "slow", "small", "quick"]
 
@@ -219,7 +218,7 @@ def test_rows_of_another_order_of_campaigns():
         chosen = places == place
         by_numpy = np.interp(elapsed[chosen], delays.knots, delays.shares[level])
         by_numpy[elapsed[chosen] < 0] = 0
-        assert shares[chosen] == pytest.approx(by_numpy, abs=1e-12)
+        np.testing.assert_allclose(shares[chosen], by_numpy, rtol=0, atol=1e-12)
 
 
 def test_comes_back_out_of_json():

@@ -1,6 +1,7 @@
 """Pace: conversions that come sooner are not taken for more, nor more for sooner."""
 
 import dataclasses
+from functools import cache, cached_property
 from itertools import pairwise, product
 from typing import Any
 
@@ -44,6 +45,7 @@ class Stream:
         at = (self.clicked + self.delay)[converted]
         return attribute(ids, self.clicked[ids], converted, at, window=WINDOW, as_of=NOW)
 
+    @cached_property
     def delays(self) -> DelayDistribution:
         """As it was learnt before the turn, with the cohorts of today."""
         before = (self.clicked >= NOW - 4 * WINDOW) & (self.clicked < NOW - WINDOW)
@@ -69,8 +71,8 @@ class Stream:
         recent = (self.clicked >= NOW - 25 * HOUR) & (self.clicked < NOW - HOUR)
         rows = np.zeros(np.count_nonzero(recent), np.int32)
         times = self.clicked[recent] if told else None
-        known, delays = self.known(recent), self.delays()
-        labels = label(self.p[recent], known, delays, rows, ["a"], RULES, times)
+        known = self.known(recent)
+        labels = label(self.p[recent], known, self.delays, rows, ["a"], RULES, times)
         return float(labels.sum() / np.count_nonzero(~np.isnan(self.delay[recent])))
 
 
@@ -179,10 +181,15 @@ def test_delays_at_the_end_of_a_short_window_are_labelled():
     assert labels.mean() == pytest.approx(0.5, abs=0.02)
 
 
+@cache
+def known_delays() -> DelayDistribution:
+    return Stream.draw(0.0, n=50_000).delays
+
+
 def test_a_pause_as_long_as_the_window_leaves_cohorts_of_nothing():
     none = np.zeros(0)
     cohorts = Cohorts.of(none, none, none, none, window=WINDOW, post_click=HOUR)
-    delays = dataclasses.replace(Stream.draw(0.0, n=50_000).delays(), cohorts=cohorts)
+    delays = dataclasses.replace(known_delays(), cohorts=cohorts)
 
     back = DelayDistribution.from_dict(delays.to_dict()).cohorts
 
@@ -217,7 +224,7 @@ def test_beliefs_are_those_of_all_ways_that_cohorts_can_go(seed, count):
 @pytest.mark.parametrize("post_click", [0.25 * HOUR, HOUR])
 def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(halfway, post_click):
     """Of the youngest, too, whose conversions have only begun to come."""
-    spread, n = 3 * HOUR, 1_000
+    spread, n = 3 * HOUR, 200
     moved = spread * (2 * np.arange(n) + 1 - n) / n
     knots = np.concatenate(([0.0], np.geomspace(60.0, WINDOW, 60)))
     shares = -np.expm1(-((knots / (halfway * WINDOW)) ** 0.6))
@@ -233,7 +240,7 @@ def test_conversions_due_of_a_cohort_are_those_of_its_clicks_one_by_one(halfway,
 
 
 def test_cohorts_come_back_out_of_json():
-    delays = Stream.draw(0.0, n=50_000).delays()
+    delays = known_delays()
 
     back = DelayDistribution.from_dict(delays.to_dict())
 
@@ -243,7 +250,7 @@ def test_cohorts_come_back_out_of_json():
 
 def test_cohorts_of_an_earlier_version_are_left_out():
     """They do not know the conversions of the post-click window."""
-    data: dict[str, Any] = Stream.draw(0.0, n=50_000).delays().to_dict()
+    data: dict[str, Any] = known_delays().to_dict()
     del data["cohorts"]["within"]
 
     back = DelayDistribution.from_dict(data)
@@ -292,7 +299,7 @@ def test_any_cohorts_count_each_conversion_once_and_give_a_belief(clicks, post_c
     ],
 )
 def test_what_are_no_cohorts_is_refused(broken, told):
-    data: dict[str, Any] = Stream.draw(0.0, n=50_000).delays().to_dict()
+    data: dict[str, Any] = known_delays().to_dict()
     data["cohorts"] = {**data["cohorts"], **broken}
 
     with pytest.raises(ValueError, match=told):

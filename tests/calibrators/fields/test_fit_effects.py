@@ -1,6 +1,8 @@
 """The fit of effects on sums with known ratios: found, shrunk, none where there are none, and
 carried by `pooled` so that levels stay; and what the guard makes of effects that are far off."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -35,11 +37,13 @@ def hour_of(rng: np.random.Generator, effects: Floats, deviation: float) -> Hour
     return campaigns, devices, scores, outcomes
 
 
-def history_of(effects: Floats, seed: int = 1, deviation: float = 0.0) -> History:
+@cache
+def history_of(size: float = 1.0, seed: int = 1, deviation: float = 0.0) -> History:
+    """With so many times the effects."""
     rng = np.random.default_rng(seed)
     bins, tables = {}, {}
     for hour in range(HOURS):
-        campaigns, devices, scores, outcomes = hour_of(rng, effects, deviation)
+        campaigns, devices, scores, outcomes = hour_of(rng, size * EFFECTS, deviation)
         columns = (scores, np.ones(len(scores)), outcomes)
         bins[hour] = BinsTable.from_columns(CAMPAIGNS, campaigns, *columns)
         values = {"device": FieldColumn(DEVICES, devices)}
@@ -56,7 +60,7 @@ def served(atlas: Atlas, campaign: str, device: str) -> float:
 
 
 def test_effects_are_found_and_levels_stay():
-    fitted = Pooled(HOURS).refit(history_of(EFFECTS), trial=True)
+    fitted = Pooled(HOURS).refit(history_of(), trial=True)
     assert fitted.trial is not None
 
     for atlas in (fitted.atlas, fitted.trial):
@@ -72,7 +76,7 @@ def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch):
     """Even were all effects too small to matter: without a row it would be as uncertain as a value
     that was never seen."""
     monkeypatch.setattr("calibrators.fields.fit._NONE", 10.0)
-    effects = Pooled(HOURS).refit(history_of(EFFECTS)).atlas.effects
+    effects = Pooled(HOURS).refit(history_of()).atlas.effects
     assert effects.tables[0]["device"].names == ("", *sorted(DEVICES))
     known = effects.variances("", {"device": DEVICES}, 3)
     assert known.max() < 0.1 * effects.variances("", {"device": "unseen"}, 1)[0]
@@ -80,7 +84,7 @@ def test_what_is_known_to_be_next_to_none_has_a_row(monkeypatch):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_fields_that_do_nothing_have_no_effect(seed):
-    history = history_of(EFFECTS * 0, seed)
+    history = history_of(0.0, seed)
     with_fields = Pooled(HOURS).refit(history)
     without = Pooled(HOURS).refit(History(history.as_of, history.blocks))
 
@@ -89,7 +93,7 @@ def test_fields_that_do_nothing_have_no_effect(seed):
 
 
 def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same():
-    history = history_of(EFFECTS)
+    history = history_of()
     assert history.fields is not None
     tables, read = history.fields, list[int]()
     watched = History(history.as_of, history.blocks, lambda hour: read.append(hour) or tables(hour))
@@ -114,7 +118,7 @@ def effects_of(log_odds: Floats) -> FieldEffects:
 
 @pytest.mark.parametrize(("tried", "kept"), [(EFFECTS, False), (-2 * EFFECTS, True)])
 def test_effects_that_the_newest_hour_speaks_against_are_held_back(tried, kept):
-    history = history_of(EFFECTS)
+    history = history_of()
     in_force, candidate = effects_of(EFFECTS), effects_of(tried)
     atlas = Atlas.empty()
     newest = history.windows(HOURS - 1, HOURS)
@@ -162,7 +166,7 @@ ALL, ALL_BUT_THE_NEWEST = np.ones(HOURS), np.append(np.ones(HOURS - 1), 0.0)
 
 def test_an_hour_that_does_not_count_is_as_one_that_is_not_there():
     """Even where it is the first with a value: of that nothing is known then."""
-    history = history_of(EFFECTS)
+    history = history_of()
     tables = {hour: history.fields(hour) for hour in range(HOURS)}
     tables[HOURS - 1] = FieldTables.from_events(
         FieldColumn(CAMPAIGNS, np.zeros(9, np.int64)),
@@ -183,7 +187,7 @@ def test_an_hour_that_does_not_count_is_as_one_that_is_not_there():
 
 
 def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does():
-    window = window_of(history_of(EFFECTS))
+    window = window_of(history_of())
     begun = EffectsFit(window, range(HOURS))
     begun.fit(AGES, ALL_BUT_THE_NEWEST)
 
@@ -202,7 +206,7 @@ def test_a_fit_that_begins_where_another_ended_ends_where_one_from_nothing_does(
 def test_what_is_left_out_of_a_search_is_no_better(size, deviation, monkeypatch):
     """The same variances are chosen where all are tried, in both fits; of half-lives, of which the
     second keeps what the first chose, several may do as well."""
-    window = window_of(history_of(size * EFFECTS, deviation=deviation))
+    window = window_of(history_of(size, deviation=deviation))
     found = both_fits(window)
 
     monkeypatch.setattr("calibrators.fields.fit._WORSE", len(PSEUDO_COUNTS))

@@ -1,5 +1,7 @@
 """Fields that say the same of an impression serve together what one of them would alone."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,7 @@ def codes(rng: np.random.Generator, like: Integers, agreement: float) -> Integer
     return np.where(rng.random(len(like)) < agreement, like, other)
 
 
+@cache
 def fitted(agreements: tuple[float, ...], own: float = 0.0, seed: int = 1) -> Fitted:
     """With a field `f0` that has effects, and fields that agree with it as far as is said, with as
     many times these effects of their own."""

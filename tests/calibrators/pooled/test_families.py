@@ -1,11 +1,13 @@
 """Families of campaigns are found where campaigns differ in kind, and kept from refit to refit."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from calibrators import History
+from calibrators import Fitted, History
 from calibrators.pooled import Pooled
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.window import Memory
@@ -23,15 +25,18 @@ def past(slopes: Floats, seed: int = 0) -> History:
     )
 
 
+@cache
+def of_two_kinds() -> Fitted:
+    return Pooled().refit(past(STEEP))
+
+
 def families_of(memory: object) -> dict[str, int]:
     assert isinstance(memory, Memory)
     return dict(memory.families or {})
 
 
 def test_two_kinds_of_campaigns_are_two_families():
-    fitted = Pooled().refit(past(STEEP))
-
-    found = np.array(list(families_of(fitted.memory).values()))
+    found = np.array(list(families_of(of_two_kinds().memory).values()))
     assert set(found.tolist()) == {0, 1}
     first = found[0]
     assert np.mean((found == first) == (STEEP[0] == STEEP)) > 0.95
@@ -65,14 +70,14 @@ def test_campaigns_without_deviations_are_no_families(known):
 
 
 def test_campaigns_stay_with_their_family_from_refit_to_refit():
-    first = Pooled().refit(past(STEEP))
+    first = of_two_kinds()
     second = Pooled().refit(past(STEEP, seed=1), memory=first.memory)
 
     assert families_of(second.memory) == families_of(first.memory)
 
 
 def test_families_end_where_their_kinds_do():
-    first = Pooled().refit(past(STEEP))
+    first = of_two_kinds()
     second = Pooled().refit(past(0 * STEEP, seed=1), memory=first.memory)
 
     assert families_of(first.memory)

@@ -1,5 +1,6 @@
 """How campaigns move, as their own past tells it."""
 
+from functools import cache
 from math import log, sqrt
 
 import numpy as np
@@ -121,24 +122,30 @@ def test_a_jump_that_is_half_sure_is_followed_half_at_least():
     assert 0.5 * log(2) < found < log(2)
 
 
+@cache
+def served(seed, own):
+    """Of a campaign, of whose level the shape has so much, against the target."""
+    levels = np.random.default_rng(seed).normal(0, 0.2, (200, 1)) * np.ones(HOURS)
+    seen = courses(levels, positives=30.0, seed=seed)
+    fitted = np.zeros(200)
+    fitted[3] = own
+    found = fit_levels(
+        seen.expected * np.exp(fitted)[:, None],
+        seen.observed,
+        AGES,
+        fitted=fitted,
+        variances=seen.variances,
+        weights=np.ones(levels.shape),
+    )
+    return found.shifts[3] + own - found.target_shift
+
+
 @pytest.mark.slow
 @given(own=st.floats(-0.5, 0.5), seed=st.integers(0, 5))
 @settings(max_examples=20)
 def test_what_the_shape_has_of_a_level_changes_nothing(own, seed):
     """However much of it is in the expected positives, the sum of both is served."""
-    levels = np.random.default_rng(seed).normal(0, 0.2, (200, 1)) * np.ones(HOURS)
-    seen = courses(levels, positives=30.0, seed=seed)
-    given_ = {"variances": seen.variances, "weights": np.ones(levels.shape)}
-    usual = fit_levels(seen.expected, seen.observed, AGES, **given_)
-    fitted = np.zeros(200)
-    fitted[3] = own
-    other = fit_levels(
-        seen.expected * np.exp(fitted)[:, None], seen.observed, AGES, fitted=fitted, **given_
-    )
-    served = other.shifts + fitted
-    assert served[3] - other.target_shift == pytest.approx(
-        usual.shifts[3] - usual.target_shift, abs=0.05
-    )
+    assert served(seed, own) == pytest.approx(served(seed, 0.0), abs=0.05)
 
 
 def test_dynamics_are_learnt_of_the_largest_campaigns():

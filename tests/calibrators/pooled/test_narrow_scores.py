@@ -1,6 +1,7 @@
 """Scores that hardly differ are served as well as ones that do, and nothing else is changed."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -47,8 +48,14 @@ def drawn(
     return history(found)
 
 
+@cache
 def whole(middle: float, spread: float, campaigns: int = 12) -> History:
     return drawn(middle, spread, 0, NEWEST + 1, campaigns)
+
+
+@cache
+def refitted(middle: float, spread: float, campaigns: int = 12) -> Fitted:
+    return Pooled().refit(whole(middle, spread, campaigns))
 
 
 def served(fitted: Fitted, middle: float, spread: float) -> Floats:
@@ -72,8 +79,7 @@ def pushes_of(fitted: Fitted) -> tuple[int, ...]:
 @pytest.mark.parametrize(("middle", "spread"), NARROW)
 def test_narrow_scores_are_served_as_those_ten_times_as_wide(middle, spread, campaigns):
     """Up to three times the rate was served."""
-    fitted = Pooled().refit(whole(middle, spread, campaigns))
-    wide = Pooled().refit(whole(middle, 0.8, campaigns))
+    fitted, wide = refitted(middle, spread, campaigns), refitted(middle, 0.8, campaigns)
 
     found = served(fitted, middle, spread)
     assert found == pytest.approx(logit(truth(RANKS)), abs=0.2)
@@ -103,7 +109,7 @@ def test_campaigns_may_have_narrow_scores_each_in_a_place_of_its_own():
 
 def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides():
     """From one refit to the next the spread may pass it."""
-    inside, outside = (Pooled().refit(whole(-3.9, spread)) for spread in (0.42, 0.44))
+    inside, outside = (refitted(-3.9, spread) for spread in (0.42, 0.44))
 
     assert (stretch_of(inside).factor, stretch_of(outside)) == (2, AS_IS)
     assert served(inside, -3.9, 0.42) == pytest.approx(served(outside, -3.9, 0.44), abs=0.06)
@@ -111,8 +117,8 @@ def test_a_range_on_the_border_of_what_is_narrow_is_served_alike_on_both_sides()
 
 @pytest.mark.parametrize(("before", "now"), [(0.03, 0.8), (0.8, 0.03), (0.03, 0.03)])
 def test_a_memory_of_another_scale_changes_no_map(before, now):
-    memory = Pooled().refit(whole(-3.9, before)).memory
-    found, fresh = Pooled().refit(whole(-3.9, now), memory=memory), Pooled().refit(whole(-3.9, now))
+    memory, fresh = refitted(-3.9, before).memory, refitted(-3.9, now)
+    found = Pooled().refit(whole(-3.9, now), memory=memory)
 
     assert served(found, -3.9, now) == pytest.approx(served(fresh, -3.9, now), abs=0.01)
 
@@ -246,7 +252,7 @@ def test_scores_cut_off_at_0_and_1_leave_the_others_their_resolution():
         counts, rates = np.tile([50.0, 10.0], 12), np.tile([0.005, 0.2], 12)
         cut = table(NAMES, np.repeat(np.arange(12), 2), ends, counts, counts * rates)
         hours[hour] = BinsTable.merge((past, cut))
-    fitted, usual = Pooled().refit(history(hours)), Pooled().refit(whole(-3.9, 0.8))
+    fitted, usual = Pooled().refit(history(hours)), refitted(-3.9, 0.8)
 
     assert served(fitted, -3.9, 0.8) == pytest.approx(served(usual, -3.9, 0.8), abs=0.1)
     rows = np.zeros(2, np.int64) + fitted.atlas.rows(NAMES[:1])

@@ -1,6 +1,7 @@
 """Pushes of a model: found from the scores alone, and history carried over to the new scores."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -42,6 +43,16 @@ def hours(moved: Floats | float = 0.0, shares: Floats | float = 1.0) -> dict[int
     }
 
 
+@cache
+def unmoved() -> dict[int, BinsTable]:
+    return hours()
+
+
+@cache
+def pushed() -> dict[int, BinsTable]:
+    return hours(moved=0.8)
+
+
 def fitted(tables: dict[int, BinsTable], as_of: float = HOURS) -> Fitted:
     return make_method("pooled").refit(History(as_of, [tables]), trial=True)
 
@@ -51,7 +62,7 @@ def pushes(tables: dict[int, BinsTable]) -> list[int]:
 
 
 def test_a_push_is_found_in_its_hour():
-    assert pushes(hours(moved=0.8)) == [PUSH]
+    assert pushes(pushed()) == [PUSH]
 
 
 def test_a_push_of_levels_that_differ_by_campaign_is_found():
@@ -135,15 +146,15 @@ def test_what_users_did_before_is_no_push_when_no_click_has_told_yet():
 
 
 def test_without_a_push_the_cells_are_those_that_were_read():
-    blocks = (Cells.of(hours(), 0, HOURS),)
-    scale = ScoreScale.of(blocks, History(HOURS, [hours()]), HOURS)
+    blocks = (Cells.of(unmoved(), 0, HOURS),)
+    scale = ScoreScale.of(blocks, History(HOURS, [unmoved()]), HOURS)
 
     assert scale.carried_over(blocks) is blocks
 
 
 def test_what_is_carried_over_keeps_counts_and_positives():
-    blocks = (Cells.of(hours(moved=0.8), 0, HOURS),)
-    scale = ScoreScale.of(blocks, History(HOURS, [hours()]), HOURS)
+    blocks = (Cells.of(pushed(), 0, HOURS),)
+    scale = ScoreScale.of(blocks, History(HOURS, [unmoved()]), HOURS)
     (moved,) = scale.carried_over(blocks)
 
     assert scale.pushes == (PUSH,)
@@ -153,7 +164,7 @@ def test_what_is_carried_over_keeps_counts_and_positives():
 
 def test_maps_of_both_scales_say_the_same_of_the_same_impressions():
     """The maps of before the push, moved, are near those that learnt from its first hour."""
-    tables = hours(moved=0.8)
+    tables = pushed()
     before = fitted({number: tables[number] for number in range(PUSH)}, PUSH).atlas
     first = fitted({number: tables[number] for number in range(PUSH + 1)}, PUSH + 1)
     moved = first.scale.on_scale(before, PUSH)
@@ -177,7 +188,7 @@ def test_a_model_that_fails_has_the_rate_of_each_campaign_at_once(own, log_odds)
     truth = expit(-3 + centres[rows] + rng.normal(0, 0.8, len(rows)))
     scores = expit(log_odds + own * centres)
     newest = (scores[rows], np.ones(len(rows)), 1.0 * (rng.random(len(rows)) < truth))
-    tables = hours() | {PUSH: BinsTable.from_columns(NAMES, rows, *newest)}
+    tables = unmoved() | {PUSH: BinsTable.from_columns(NAMES, rows, *newest)}
     found = fitted({number: tables[number] for number in range(PUSH + 1)}, PUSH + 1)
 
     rates = np.bincount(rows, truth) / (4 * EACH)
@@ -186,14 +197,15 @@ def test_a_model_that_fails_has_the_rate_of_each_campaign_at_once(own, log_odds)
 
 
 def test_a_running_hour_is_fitted_again_when_another_model_scores():
-    scale = fitted({number: hours()[number] for number in range(PUSH)}, PUSH).scale
+    tables = unmoved()
+    scale = fitted({number: tables[number] for number in range(PUSH)}, PUSH).scale
 
-    assert not scale.changed(PUSH, hours()[PUSH])
-    assert scale.changed(PUSH, hours(moved=0.8)[PUSH])
+    assert not scale.changed(PUSH, tables[PUSH])
+    assert scale.changed(PUSH, pushed()[PUSH])
 
 
 def test_a_push_that_is_known_is_fitted_again_when_twice_as_much_is_known():
-    tables = hours(moved=0.8)
+    tables = pushed()
     running = {number: tables[number] for number in range(PUSH + 1)}
     scale = fitted(running, PUSH + 0.5).scale
 

@@ -1,5 +1,7 @@
 """Steps of the target's curve are found where they are, and nowhere else."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from calibrators import BinsTable
 from calibrators.bins.bins import GRID
 from calibrators.bins.model_versions import named, parted
 from calibrators.maps.atlas import Atlas
+from calibrators.methods.refit import Fitted
 from calibrators.model_versions import refit_by_version
 from calibrators.pooled import Pooled
 from calibrators.pooled.cells import CELLS, CampaignBlock, Cells, coarse_cells, mix_sums
@@ -38,6 +41,11 @@ def hours(curve: float, at: float, seed: int = 0, campaigns: int = 8) -> dict[in
         clicks = rng.random(len(rows)) < expit(z + curve * (z >= at))
         found[hour] = table(names, rows, expit(z), np.ones(len(rows)), clicks)
     return found
+
+
+@cache
+def with_a_step() -> Fitted:
+    return Pooled().refit(history(hours(0.8, -2.0)))
 
 
 def test_the_score_below_a_step_has_none_of_it():
@@ -81,18 +89,16 @@ def served(atlas: Atlas, log_odds: list[float]) -> Floats:
 def test_a_step_is_found_at_its_score_and_served_there():
     """Within .05 in log-odds of its place, where knots are .35 apart, and half of its height lies
     within another .05 around it."""
-    fitted = Pooled().refit(history(hours(0.8, -2.0)))
-
-    steps = steps_of(fitted.memory)
+    steps = steps_of(with_a_step().memory)
     assert steps.borders == pytest.approx([-2.0], abs=0.05)
     assert steps.heights == pytest.approx([0.8], abs=0.15)
-    before, behind = served(fitted.atlas, [-2.05, -1.95])
+    before, behind = served(with_a_step().atlas, [-2.05, -1.95])
     assert behind - before == pytest.approx(0.9, abs=0.2)
 
 
 def test_a_later_refit_keeps_its_steps_and_forgets_those_that_are_gone():
     """From the memory of the refit before; a model without the step has none in the end."""
-    first = Pooled().refit(history(hours(0.8, -2.0)))
+    first = with_a_step()
     again = Pooled().refit(history(hours(0.8, -2.0, seed=1)), memory=first.memory)
     gone = Pooled().refit(history(hours(0.0, -2.0, seed=2)), memory=first.memory)
 
