@@ -20,7 +20,7 @@ from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.samples import Floats, Integers, Scratch
+from calibrators.samples import Floats, Integers, Scratch, check_rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,15 @@ class GuardRules:
     knots: int = 64
 
     def __post_init__(self) -> None:
-        for name, holds, rule in (
-            ("false_alarms", 0 < self.false_alarms < 1, "between 0 and 1"),
-            ("tolerance", 0 <= self.tolerance <= 1, "in [0, 1]"),
-            ("creep", 0 <= self.creep < 1, "in [0, 1)"),
-            ("step", 1 < self.step < np.inf, "above 1, finite"),
-            ("reach", self.step <= self.reach < np.inf, "at least step, finite"),
-            ("knots", self.knots >= 2, "at least 2"),
-        ):
-            if not holds:
-                raise ValueError(f"{name} = {getattr(self, name)}: must be {rule}")
+        check_rules(
+            self,
+            false_alarms=(0 < self.false_alarms < 1, "between 0 and 1"),
+            tolerance=(0 <= self.tolerance <= 1, "in [0, 1]"),
+            creep=(0 <= self.creep < 1, "in [0, 1)"),
+            step=(1 < self.step < np.inf, "above 1, finite"),
+            reach=(self.step <= self.reach < np.inf, "at least step, finite"),
+            knots=(self.knots >= 2, "at least 2"),
+        )
 
     @property
     def evidence(self) -> float:

@@ -18,7 +18,7 @@ from calibrators.fields.effects import FieldEffects, Given
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapRows, fill_rows
-from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_shared
+from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_column, read_shared
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -467,22 +467,17 @@ class Atlas:
 def _read_groups(
     data: bytes, offset: int, first: int, version: int
 ) -> tuple[GroupRows | None, int]:
-    if len(data) < offset + _GROUPS.size:
-        raise ValueError("atlas: the bytes end early")
-    (count,) = _GROUPS.unpack_from(data, offset)
-    offset += _GROUPS.size
+    (count,), offset = read_column(data, offset, 1, "<u4")
     if version >= _WITH_SECTIONS and not count:
         return None, offset
-    return GroupRows.read(data, offset, count, first)
+    return GroupRows.read(data, offset, int(count), first)
 
 
 def _read_own(
     data: bytes, offset: int, count: int, pause: Callable[[], None]
 ) -> tuple[MapRows, int]:
-    if len(data) < offset + 4 * count:
-        raise ValueError("atlas: the bytes end early")
-    lengths = np.frombuffer(data, "<u4", count, offset).astype(np.int64)
-    offset += 4 * count
+    read, offset = read_column(data, offset, count, "<u4")
+    lengths = read.astype(np.int64)
     total = int(lengths.sum())
     end = offset + 16 * total
     if len(data) < end:
@@ -493,10 +488,6 @@ def _read_own(
 
 
 def _read_section(data: bytes, offset: int) -> tuple[bytes, int]:
-    start = offset + _SECTION.size
-    if len(data) < start:
-        raise ValueError("atlas: the bytes end early")
-    (length,) = _SECTION.unpack_from(data, offset)
-    if len(data) < start + length:
-        raise ValueError("atlas: the bytes end early")
-    return data[start : start + length], start + length
+    (length,), start = read_column(data, offset, 1, "<u8")
+    section, end = read_column(data, start, int(length), "u1")
+    return section.tobytes(), end

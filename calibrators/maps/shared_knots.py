@@ -56,16 +56,18 @@ class KnotSets:
     def read(cls, data: bytes, offset: int, count: int) -> tuple[Self, int]:
         """Those of so many maps that start at offset, and the offset behind them; ValueError on bad
         bytes."""
-        (sets,), offset = _column(data, offset, 1, "<u4")
-        lengths, offset = _column(data, offset, int(sets), "<u4")
-        knots, offset = _column(data, offset, int(lengths.sum()), "<f8")
-        of_maps, offset = _column(data, offset, count, "u1")
+        (sets,), offset = read_column(data, offset, 1, "<u4")
+        lengths, offset = read_column(data, offset, int(sets), "<u4")
+        knots, offset = read_column(data, offset, int(lengths.sum()), "<f8")
+        of_maps, offset = read_column(data, offset, count, "u1")
         if of_maps.max(initial=0) >= sets:
             raise ValueError(f"atlas: a map of set {of_maps.max()}, there are {sets}")
         return cls(lengths.astype(np.int64), knots + 0.0, of_maps.astype(np.int64)), offset
 
 
-def _column(data: bytes, offset: int, count: int, kind: str) -> tuple[NDArray[Any], int]:
+def read_column(data: bytes, offset: int, count: int, kind: str) -> tuple[NDArray[Any], int]:
+    """So many numbers of a kind, (count,), that start at offset, and the offset behind them;
+    ValueError where the bytes end before."""
     end = offset + count * np.dtype(kind).itemsize
     if end > len(data):
         raise ValueError("atlas: the bytes end early")
@@ -108,5 +110,5 @@ def read_shared(
     """So many maps whose `SharedKnots.packed` start at offset, and the offset behind them;
     ValueError on bad bytes, and as `maps_by_row`."""
     sets, offset = KnotSets.read(data, offset, count)
-    values, end = _column(data, offset, int(sets.lengths[sets.of_maps].sum()), "<f8")
+    values, end = read_column(data, offset, int(sets.lengths[sets.of_maps].sum()), "<f8")
     return SharedKnots(sets, values, pause), end

@@ -329,8 +329,7 @@ class Shift(NamedTuple):
         return cls(
             np.array([offset.value, distance.value]),
             np.array([offset.error, distance.error]),
-            *offset.scatter(shifts[0], noise[0]),
-            offset.units,
+            *offset[2:],
         )
 
     def exceeds(self, usual: Floats) -> bool:
@@ -391,32 +390,26 @@ def _units(counts: Floats) -> tuple[Integers, int]:
 
 
 class _Median(NamedTuple):
-    """The weighted median of shifts, its standard error, and how many shifts it stands on."""
+    """The weighted median of shifts, its standard error, the variance that the median unit's
+    distance from it has too much, the standard error of that, and how many shifts it stands on."""
 
     value: float
     error: float
+    scatter: float
+    scatter_error: float
     units: float
 
     @classmethod
     def of(cls, shifts: Floats, noise: Floats) -> Self:
         weights = 1 / (noise + LEAST**2)
-        value = _weighted_median(shifts, weights)
-        # What campaigns move by themselves is noise of the median, too.
-        ratio = _weighted_median(np.abs(shifts - value) / np.sqrt(noise), weights)
-        wider = max(1.0, _TO_DEVIATION * ratio)
+        value, usual = _weighted_median(shifts, weights), _weighted_median(noise, weights)
+        ratio = _TO_DEVIATION * _weighted_median(np.abs(shifts - value) / np.sqrt(noise), weights)
         total = weights.sum()
-        error = np.sqrt(np.pi / 2 * (weights**2 * noise).sum()) / total * wider
-        return cls(value, float(error), float(total**2 / (weights**2).sum()))
-
-    def scatter(self, shifts: Floats, noise: Floats) -> tuple[float, float]:
-        """The variance that the median unit's distance from the median has too much, and its
-        standard error."""
-        weights = 1 / (noise + LEAST**2)
-        ratio = _TO_DEVIATION * _weighted_median(
-            np.abs(shifts - self.value) / np.sqrt(noise), weights
-        )
-        usual = _weighted_median(noise, weights)
-        return (ratio**2 - 1) * usual, _SCATTER_ERROR * usual / np.sqrt(self.units)
+        units = float(total**2 / (weights**2).sum())
+        # What campaigns move by themselves is noise of the median, too.
+        error = np.sqrt(np.pi / 2 * (weights**2 * noise).sum()) / total * max(1.0, ratio)
+        own = (ratio**2 - 1) * usual, _SCATTER_ERROR * usual / np.sqrt(units)
+        return cls(value, float(error), *own, units)
 
 
 def _weighted_median(values: Floats, weights: Floats) -> float:
