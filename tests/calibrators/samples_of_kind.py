@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
@@ -57,3 +58,6 @@ def draw(rng: np.random.Generator, largest: int = 40) -> Drawn:
     scores, outcomes, weights = (kind[rng.integers(len(kind))](rng, n) for kind in kinds)
     weights[rng.integers(n)] += 1.0
     return Drawn(scores, outcomes, weights)
+
+
+random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))

@@ -46,10 +46,15 @@ def cut(k: int, total: Number, bins: int) -> Number:
 
 
 def bins_of_samples(samples: Iterable[tuple[Number, Number, Number]], n: Number) -> list[Bin]:
-    """Phase 1, lines 1-8, on (x, y, weight); a cut in a run of equal x moves to the run's end."""
-    ordered = sorted((s for s in samples if s[2] > 0), key=lambda s: s[0])
+    """Phase 1, lines 1-8, on (x, y, weight)."""
+    held = [s for s in samples if s[2] > 0]
+    return cut_into(held, number_of_bins(sum((w for _, _, w in held), Fraction(0)), n))
+
+
+def cut_into(samples: Iterable[tuple[Number, Number, Number]], count: int) -> list[Bin]:
+    """So many bins, or fewer: a cut in a run of equal x moves to the run's end."""
+    ordered = sorted(samples, key=lambda s: s[0])
     total = sum((w for _, _, w in ordered), Fraction(0))
-    count = number_of_bins(total, n)
     listed: list[Bin] = []
     members: list[tuple[Number, Number, Number]] = []
     reached, k = Fraction(0), 1

@@ -1,5 +1,7 @@
 """Bayesian binning against a literal, slow transcription of its formulas."""
 
+from fractions import Fraction
+from itertools import pairwise
 from math import ceil, exp, lgamma
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from calibrators import BayesianBinning
 from calibrators.methods.bbq import model_sizes
+from tests.calibrators import sir_oracle
 from tests.calibrators.strategies import Floats
 
 Model = list[tuple[float, float, float, float]]
@@ -20,21 +23,13 @@ def log_beta(a: float, b: float) -> float:
 
 
 def cut_into(samples: list[tuple[float, float]], bins: int) -> Model:
-    """Equal-frequency bins of sorted samples; a cut moves to the end of its run of scores."""
-    total, ends = len(samples), {len(samples)}
-    for k in range(1, bins):
-        cut = (2 * k * total + bins) // (2 * bins)
-        while cut < total and samples[cut][0] == samples[cut - 1][0]:
-            cut += 1
-        ends.add(cut)
-    model: Model = []
-    start, lower = 0, 0.0
-    for end in sorted(ends):
-        inside = samples[start:end]
-        upper = 1.0 if end == total else (inside[-1][0] + samples[end][0]) / 2
-        model.append((upper, len(inside), sum(y for _, y in inside), (lower + upper) / 2))
-        start, lower = end, upper
-    return model
+    """Equal-frequency bins, whose borders lie halfway between the scores on their sides."""
+    found = sir_oracle.cut_into([(Fraction(x), Fraction(y), Fraction(1)) for x, y in samples], bins)
+    inner = [float(below.u + above.l) / 2 for below, above in pairwise(found)]
+    return [
+        (upper, float(each.c), float(each.sum_y), (lower + upper) / 2)
+        for each, (lower, upper) in zip(found, pairwise([0.0, *inner, 1.0]), strict=True)
+    ]
 
 
 def log_likelihood(model: Model) -> float:

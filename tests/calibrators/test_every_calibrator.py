@@ -16,11 +16,10 @@ from calibrators import (
     SmoothedIsotonic,
     make_calibrator,
 )
-from tests.calibrators.samples_of_kind import Drawn, draw
+from tests.calibrators.samples_of_kind import Drawn, random_samples
 from tests.calibrators.strategies import Floats, samples, scores_around
 
 every_name = pytest.mark.parametrize("name", CALIBRATORS)
-random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
 
 COUNT_WEIGHT = {"sir", "platt", "histogram", "bbq"}
 """Calibrators that say how many samples they want: for them a weight is more than a proportion."""

@@ -1,6 +1,6 @@
 """Histogram binning against the definition, sample by sample."""
 
-from itertools import pairwise
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,26 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Histogram
+from tests.calibrators import sir_oracle
+from tests.calibrators.samples_of_kind import Drawn
 from tests.calibrators.strategies import Floats
 
 
 def means_of_bins(scores: Floats, outcomes: Floats, bin_size: int) -> dict[float, float]:
-    """The literal definition: sort, cut, move each cut to the end of its run, take means."""
-    order = np.argsort(scores, kind="stable")
-    ascending, sorted_outcomes, total = scores[order], outcomes[order], len(scores)
-    bins = max(1, total // bin_size)
-    cuts = []
-    for k in range(1, bins):
-        cut = (2 * k * total + bins) // (2 * bins)
-        while cut < total and ascending[cut] == ascending[cut - 1]:
-            cut += 1
-        cuts.append(cut)
-    ends = sorted({0, *cuts, total})
-    return {
-        float(score): float(sorted_outcomes[start:end].mean())
-        for start, end in pairwise(ends)
-        for score in ascending[start:end]
-    }
+    """By score: the mean outcome of its bin, in exact numbers."""
+    samples = Drawn(scores, outcomes, np.ones(len(scores))).exact
+    bins = sir_oracle.bins_of_samples(samples, Fraction(bin_size))
+    return {score: float(b.v) for score in scores.tolist() for b in bins if b.l <= score <= b.u}
 
 
 @given(st.integers(0, 2**32), st.sampled_from([4, 30, 1000]), st.integers(1, 12))

@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from calibrators import Isotonic
 from calibrators.bins.bins import WeightedSamples
-from tests.calibrators.samples_of_kind import draw
+from tests.calibrators.samples_of_kind import random_samples
 from tests.calibrators.strategies import Floats
-
-random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
 
 
 def min_max_means(tally: WeightedSamples) -> Floats:

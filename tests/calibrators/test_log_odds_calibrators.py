@@ -18,10 +18,8 @@ from calibrators.methods.logistic import (
     log_odds_columns,
     smoothed_positives,
 )
-from tests.calibrators.samples_of_kind import draw
+from tests.calibrators.samples_of_kind import random_samples
 from tests.calibrators.strategies import Floats
-
-random_samples = st.builds(lambda seed: draw(np.random.default_rng(seed)), st.integers(0, 2**32))
 
 Columns = tuple[Floats, ...]
 

@@ -99,16 +99,16 @@ _WRITTEN = r"""
 @@ grid-first-cell-too-wide **/test_grid.py
 -np.maximum(bits - self._before_first, 0)
 +np.maximum(bits - self._before_first - 1, 0)
-@@ fixed-point-rounds-down **/test_fixed_point.py
+@@ fixed-point-rounds-down **/test_codecs.py
 -np.floor(values * SCALE + 0.5)
 +np.floor(values * SCALE)
-@@ fixed-point-carry-lost **/test_fixed_point.py **/test_bins.py
+@@ fixed-point-carry-lost **/test_codecs.py **/test_bins.py
 -whole + carried + from_fixed(rest)
 +whole + from_fixed(rest)
-@@ fixed-point-clicks-without-count-dropped **/test_fixed_point.py **/test_bins_table.py
+@@ fixed-point-clicks-without-count-dropped **/test_codecs.py **/test_bins_table.py
 -held = np.bitwise_or.reduce(sums) != 0
 +held = sums[0] != 0
-@@ fixed-point-overflow-of-counts-only **/test_fixed_point.py
+@@ fixed-point-overflow-of-counts-only **/test_codecs.py
 -np.bincount(place, column).max() for column in columns)
 +np.bincount(place, column).max() for column in columns[:1])
 @@ table-totals-positives-without-impressions **/test_bins_table.py **/test_refit.py
