@@ -165,7 +165,7 @@ _WRITTEN = r"""
 @@ pooling-equals-apart **/test_pooling.py
 -return means[1:] > means[:-1] * _EQUAL
 +return means[1:] >= means[:-1]
-@@ tails-not-proportional **/test_tails.py
+@@ tails-not-proportional **/test_steps_and_tails.py
 -return 0.0, values[-1] / anchors[-1]
 +return 0.0, values[-1]
 @@ refit-prior-upside-down **/test_refit.py
