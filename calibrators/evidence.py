@@ -78,10 +78,14 @@ class PcocEvidence:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The inverse; ValueError on names or values that are cut short."""
+        """The inverse; ValueError on bytes that are cut short, or go on."""
+        if len(data) < _HEAD.size:
+            raise ValueError(f"evidence needs {_HEAD.size} bytes of header, got {len(data)}")
         until, count = _HEAD.unpack_from(data)
         names, end = unpack_names(memoryview(data), _HEAD.size, count)
-        return cls(until, names, np.frombuffer(data, "<f8", ROWS * count, end).reshape(ROWS, count))
+        if len(data) != end + 8 * ROWS * count:
+            raise ValueError(f"evidence: values of {count} campaigns need {8 * ROWS * count} bytes")
+        return cls(until, names, np.frombuffer(data, "<f8", offset=end).reshape(ROWS, count))
 
     def after(
         self, hour: int, campaigns: tuple[str, ...], predicted: Floats, positives: Floats

@@ -76,6 +76,16 @@ def test_campaigns_come_go_and_are_forgotten():
     assert alone.directions[:, 0].tolist() == both.directions[:, 1].tolist()
 
 
+def test_bytes_come_back_and_are_refused_where_they_end_early_or_late():
+    one = np.array([5.0])
+    written = PcocEvidence.empty().after(7, ("a",), one, one).to_bytes()
+
+    assert PcocEvidence.from_bytes(written).to_bytes() == written
+    for broken in (*(written[:end] for end in range(len(written))), written + bytes(8)):
+        with pytest.raises(ValueError, match="evidence|column|names"):
+            PcocEvidence.from_bytes(broken)
+
+
 @pytest.mark.slow
 def test_less_than_one_false_alarm_a_month_of_10_000_campaigns():
     """Campaigns of 0.1 to 1,000 clicks an hour, whose levels drift by 3 % and by the hour."""
