@@ -357,8 +357,9 @@ class _Refit:
 
     def _variances(self) -> tuple[Floats, Floats]:
         """Of the shared curves to serve where `Spreads` are kept, and of the campaigns'."""
-        places = self._shape.coordinates.knots.stretch(spread_places(self._shape))
-        found = CurveUncertainty.of(self._shape, places)
+        coordinates = self._shape.coordinates
+        places = coordinates.knots.stretch(spread_places(self._shape))
+        found = CurveUncertainty(self._shape, coordinates.directions(places))
         own = np.vstack([found.campaigns(block) for block in self._shape.blocks])
         shared, missing = found.shared(), found.missing()
         return shared + missing, own + missing

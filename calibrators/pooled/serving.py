@@ -12,7 +12,7 @@ have jumped has no normal posterior but a mixture over when it did, whose 90 % i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 
@@ -284,16 +284,11 @@ def _inside(block: Floats) -> Floats:
 class CurveUncertainty:
     """How sure the curves of a fitted shape are at n scores.
 
-    directions : of curves at these scores, in the coordinates, (n, k).
+    directions : of curves at these scores, in the coordinates, (n, k); see `Coordinates`.
     """
 
     shape: Shape
     directions: Floats
-
-    @classmethod
-    def of(cls, shape: Shape, log_odds: Floats) -> Self:
-        """At scores of these log-odds, (n,)."""
-        return cls(shape, shape.coordinates.directions(log_odds))
 
     def campaigns(self, block: CampaignBlock) -> Floats:
         """Variances of the served curves of a block, (c, n), their own levels left out: those the
