@@ -82,7 +82,7 @@ def test_bytes_come_back_and_are_refused_where_they_end_early_or_late():
 
     assert PcocEvidence.from_bytes(written).to_bytes() == written
     for broken in (*(written[:end] for end in range(len(written))), written + bytes(8)):
-        with pytest.raises(ValueError, match="evidence|column|names"):
+        with pytest.raises(ValueError, match=r"evidence|column|names"):
             PcocEvidence.from_bytes(broken)
 
 
