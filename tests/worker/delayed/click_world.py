@@ -14,6 +14,8 @@ from pccem import Categorical, Clicks, Features
 DAY = 86_400.0
 MIDNIGHT = 17_000 * DAY
 WINDOW = DAY
+AS_OF = MIDNIGHT + 4 * DAY
+NOW = MIDNIGHT + 100 * DAY
 TARGET = "conversion"
 CAMPAIGNS = ("big", "small")
 

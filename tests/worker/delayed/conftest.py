@@ -7,12 +7,18 @@ import pytest
 
 from app.click_log.log import ClickLog
 from app.settings import Settings
-from app.storage.models import Models
-from app.worker.model_cache import ModelCache
+from app.storage.lease import Lease
+from app.storage.models import Models, Trained
+from app.worker.model_cache import FILE, ModelCache
+from app.worker.training import EarlierTrainings, Lesson, TrainingTask
 from evaluation.backtest.click_history import ClickStream
 from tests.worker.delayed.click_world import (
+    AS_OF,
     DAY,
     MIDNIGHT,
+    NOW,
+    TARGET,
+    WINDOW,
     LoggedStream,
     delayed_settings,
     drawn_stream,
@@ -54,6 +60,24 @@ def logged(written, settings, log) -> ClickLog:
 def stream() -> ClickStream:
     """Five days of clicks."""
     return drawn_stream(hours=5 * 24)
+
+
+@pytest.fixture(scope="session")
+def training(written) -> Trained:
+    """What the whole stream teaches as of AS_OF, learnt once for all tests."""
+    log, task = ClickLog.open(str(written)), TrainingTask(TARGET, WINDOW, AS_OF)
+    return Lesson(delayed_settings(), lambda: KEY).trained(
+        log, task, EarlierTrainings(), lambda: NOW
+    )
+
+
+@pytest.fixture
+def in_force(training, settings, models, redis_client) -> str:
+    """The version of a model of that training, signed with the key of the settings."""
+    (settings.data_dir / FILE).write_bytes(KEY)
+    publisher = Lease(redis_client, "publisher", "test", 600)
+    assert publisher.acquire()
+    return models.publish(publisher.token, training)
 
 
 @pytest.fixture

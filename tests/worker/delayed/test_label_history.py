@@ -10,16 +10,21 @@ from app.worker.refit import Refitter, Request
 from app.worker.relabelling import LabelHistory, relabelled, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled
-from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, WINDOW, delayed_settings
+from tests.worker.delayed.click_world import (
+    AS_OF,
+    MIDNIGHT,
+    NOW,
+    TARGET,
+    WINDOW,
+    delayed_settings,
+)
 
-AS_OF = MIDNIGHT + 4 * DAY
 HOUR = 3600.0
-NOW = MIDNIGHT + 100 * DAY
 
 
 @pytest.fixture
-def world(redis_client, lease, tmp_path, logged):
-    """Makes a refitter of these settings, whose delayed target is trained."""
+def world(redis_client, tmp_path, logged, in_force):
+    """Makes a refitter of these settings, whose delayed target has a model."""
 
     def make(**changes):
         settings = delayed_settings(data_dir=tmp_path, **changes)
@@ -27,7 +32,6 @@ def world(redis_client, lease, tmp_path, logged):
         refitter = Refitter(settings, BinsStore(redis_client, 3600), versions)
         refitter.delayed = DelayedTargets(settings, redis_client, versions, refitter.cache)
         refitter.delayed.cache._trial = lambda data: None
-        refitter.delayed.train(TARGET, AS_OF, lease.token, lambda: NOW)
         return refitter
 
     return make

@@ -25,11 +25,9 @@ from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import ScoredClicks
 from app.worker.together import StorePeers, Together, pieces
-from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, delayed_settings
+from tests.worker.delayed.click_world import AS_OF, DAY, NOW, TARGET, delayed_settings
 from tests.worker.together.conftest import Workers
 
-AS_OF = MIDNIGHT + 4 * DAY
-NOW = MIDNIGHT + 100 * DAY
 HOUR = 3600.0
 SPAN = (AS_OF - 7 * HOUR, AS_OF - HOUR)
 
@@ -74,13 +72,11 @@ def workers(redis_url, settings) -> Iterator[LabelWorkers]:
 
 
 @pytest.fixture
-def first(workers, settings, redis_client, logged) -> Together:
-    """Who leads, once the target is trained on a log into which clicks are closed."""
+def first(workers, settings, redis_client, logged, in_force) -> Together:
+    """Who leads, of a target with a model and a log into which clicks are closed."""
     logged.write_clicks(map(with_fields, range(200)))
     claim_click_log(settings, OpenClicks(redis_client), logged)
-    leader = workers.worker("first", settings)
-    leader.delayed.train(TARGET, AS_OF, leader.lease(), lambda: NOW)
-    return leader
+    return workers.worker("first", settings)
 
 
 def refitted(leader: Together) -> tuple[bytes, dict[str, Any]]:

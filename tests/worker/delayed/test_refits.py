@@ -16,16 +16,16 @@ from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_cali
 from evaluation.backtest.click_history import ClickWindows, PostClickHistory
 from pccem import Features, LabelRules, TrainingRules
 from tests.worker.delayed.click_world import (
+    AS_OF,
     DAY,
     MIDNIGHT,
+    NOW,
     TARGET,
     WINDOW,
     LoggedStream,
     delayed_settings,
 )
 
-AS_OF = MIDNIGHT + 4 * DAY
-NOW = MIDNIGHT + 100 * DAY
 HOUR = 3600.0
 
 
@@ -58,6 +58,12 @@ class World:
 @pytest.fixture
 def world(settings, redis_client, lease):
     return World(settings, redis_client, lease)
+
+
+@pytest.fixture
+def trained(world, logged, in_force):
+    """With a model of the whole stream in force."""
+    return world
 
 
 def with_features(stream, columns):
@@ -142,9 +148,10 @@ def test_the_report_says_how_scores_and_served_probabilities_meet_the_labels(wor
     )
 
 
-def test_clicks_of_which_nobody_knows_what_served_them_are_judged_raw_only(world, log, stream):
-    LoggedStream(log, stream).write(MIDNIGHT, AS_OF, served=None)
-    world.train(AS_OF)
+def test_clicks_of_which_nobody_knows_what_served_them_are_judged_raw_only(
+    world, in_force, log, stream
+):
+    LoggedStream(log, stream).write(AS_OF - 8 * HOUR, AS_OF, served=None)
 
     target = world.refit(AS_OF)["targets"][TARGET]
 
@@ -168,15 +175,12 @@ def test_without_a_source_the_maps_in_force_stay(world, logged):
     assert after["as_of"] == AS_OF + 60
 
 
-def test_a_model_of_the_future_is_no_source(world, logged):
+def test_a_model_of_the_future_is_no_source(trained):
     """Labels as of a moment come from what was known then."""
-    world.train(AS_OF)
-
-    assert world.refit(AS_OF - HOUR)["targets"][TARGET] == {"source": "none"}
+    assert trained.refit(AS_OF - HOUR)["targets"][TARGET] == {"source": "none"}
 
 
-def test_a_model_of_another_window_is_no_source(world, logged, redis_client, lease, tmp_path):
-    world.train(AS_OF)
+def test_a_model_of_another_window_is_no_source(trained, redis_client, lease, tmp_path):
     other = delayed_settings(data_dir=tmp_path, attribution_hours={TARGET: 23})
 
     report = World(other, redis_client, lease).refit(AS_OF)
@@ -185,35 +189,32 @@ def test_a_model_of_another_window_is_no_source(world, logged, redis_client, lea
 
 
 @pytest.mark.slow
-def test_a_refit_of_one_target_leaves_the_others(world, logged):
-    world.train(AS_OF)
-    first = world.refit(AS_OF)
+def test_a_refit_of_one_target_leaves_the_others(trained):
+    first = trained.refit(AS_OF)
 
-    clicks = world.refit(AS_OF + HOUR, target="click")
-    conversions = world.refit(AS_OF + HOUR, target=TARGET)
+    clicks = trained.refit(AS_OF + HOUR, target="click")
+    conversions = trained.refit(AS_OF + HOUR, target=TARGET)
 
-    assert world.atlas(clicks).to_bytes() == world.atlas(first).to_bytes()
-    assert world.atlas(conversions).to_bytes() != world.atlas(first).to_bytes()
+    assert trained.atlas(clicks).to_bytes() == trained.atlas(first).to_bytes()
+    assert trained.atlas(conversions).to_bytes() != trained.atlas(first).to_bytes()
     assert conversions["targets"]["click"]["fitted_as_of"] == AS_OF + HOUR
     assert clicks["targets"][TARGET] == first["targets"][TARGET]
 
 
-def test_a_refit_of_one_campaign_leaves_the_others(world, logged):
-    world.train(AS_OF)
-    first = world.refit(AS_OF)
+def test_a_refit_of_one_campaign_leaves_the_others(trained):
+    first = trained.refit(AS_OF)
 
-    second = world.refit(AS_OF + 5 * HOUR, TARGET, ["small"])
+    second = trained.refit(AS_OF + 5 * HOUR, TARGET, ["small"])
 
-    before, after = world.atlas(first), world.atlas(second)
+    before, after = trained.atlas(first), trained.atlas(second)
     assert after.map_of("small") != before.map_of("small")
     assert after.map_of("big") == before.map_of("big")
     assert second["targets"][TARGET]["fitted_as_of"] == AS_OF
 
 
-def test_a_feature_that_nobody_sends_any_more_is_missing(world, logged, stream):
+def test_a_feature_that_nobody_sends_any_more_is_missing(trained, stream):
     """And one that is new is left out, until the next training."""
-    world.train(AS_OF)
-    model = world.delayed.cache.newest(TARGET, WINDOW, AS_OF).model
+    model = trained.delayed.cache.newest(TARGET, WINDOW, AS_OF).model
     columns = stream.clicks.features.columns
     kept = {name: columns[name][:50] for name in ("behaviour.page_views",)}
     changed = with_features(stream, {**kept, "feature.new": columns["feature.age"][:50]})
@@ -224,38 +225,35 @@ def test_a_feature_that_nobody_sends_any_more_is_missing(world, logged, stream):
     assert ((scores > 0) & (scores < 1)).all()
 
 
-def test_a_feature_that_changed_its_kind_leaves_the_delays(world, logged, stream):
-    world.train(AS_OF)
-    shelved = world.delayed.cache.newest(TARGET, WINDOW, AS_OF)
+def test_a_feature_that_changed_its_kind_leaves_the_delays(trained, stream):
+    shelved = trained.delayed.cache.newest(TARGET, WINDOW, AS_OF)
     text = stream.clicks.features.columns["feature.device"].select(slice(0, 50))
     changed = with_features(stream, {"feature.age": text})
 
-    source = label_inputs(shelved, changed, world.settings)
+    source = label_inputs(shelved, changed, trained.settings)
 
     assert source.source == "delays"
     assert source.rules == LabelRules("posterior", True)
     assert (source.probabilities == changed.scores).all()
 
 
-def test_a_model_without_delays_labels_as_the_paper_does(world, logged, stream):
-    world.train(AS_OF)
-    shelved = replace(world.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
+def test_a_model_without_delays_labels_as_the_paper_does(trained, stream):
+    shelved = replace(trained.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
-    source = label_inputs(shelved, stream.clicks, world.settings)
+    source = label_inputs(shelved, stream.clicks, trained.settings)
 
     assert (source.source, source.rules) == ("model", LabelRules("paper", False, 3600.0))
 
 
 @pytest.mark.slow
-def test_days_are_kept_until_their_outcomes_are_known(world, logged, stream):
+def test_days_are_kept_until_their_outcomes_are_known(trained, stream):
     """Expected conversions are those of the refit that saw most of the day."""
-    world.train(AS_OF)
     for hours in range(0, 30, 3):
-        report = world.refit(AS_OF + hours * HOUR)
+        report = trained.refit(AS_OF + hours * HOUR)
     day = [d for d in report["targets"][TARGET]["days"] if d["first"] >= AS_OF]
 
-    world.train(AS_OF + DAY)
-    found = world.delayed.train(TARGET, AS_OF + 2 * DAY, world.lease.token, lambda: NOW)
+    trained.train(AS_OF + DAY)
+    found = trained.delayed.train(TARGET, AS_OF + 2 * DAY, trained.lease.token, lambda: NOW)
 
     (record,) = found["matured"]["days"][-1:]
     span = stream.select(stream.between(record["first"], record["behind"]))
@@ -265,8 +263,7 @@ def test_days_are_kept_until_their_outcomes_are_known(world, logged, stream):
     assert record["expected"] == pytest.approx(record["observed"], rel=0.35)
 
 
-def test_a_damaged_part_is_put_aside_and_the_rest_goes_on(world, logged, settings, stream):
-    world.train(AS_OF)
+def test_a_damaged_part_is_put_aside_and_the_rest_goes_on(trained, settings, stream):
     hour = datetime.fromtimestamp(AS_OF - 3 * HOUR, UTC)
     folder = settings.data_dir / "click-log/clicks" / f"{hour:date=%Y-%m-%d/hour=%H}"
     (part,) = folder.glob("*.parquet")
@@ -274,44 +271,42 @@ def test_a_damaged_part_is_put_aside_and_the_rest_goes_on(world, logged, setting
     data[len(data) // 2] ^= 1
     part.write_bytes(bytes(data))
 
-    target = world.refit(AS_OF)["targets"][TARGET]
+    target = trained.refit(AS_OF)["targets"][TARGET]
 
     lost = stream.between(AS_OF - 3 * HOUR, AS_OF - 2 * HOUR)
     recent = stream.between(AS_OF - 7 * HOUR, AS_OF - HOUR)
     assert target["source"] == "model"
     assert target["labels"]["clicks"] == recent.stop - recent.start - (lost.stop - lost.start)
-    assert world.delayed.state()["damaged_parts"] == 1
+    assert trained.delayed.state()["damaged_parts"] == 1
 
 
 def test_a_click_log_that_is_away_leaves_the_maps_and_the_other_targets(
-    world, logged, redis_client, lease, tmp_path
+    trained, redis_client, lease, tmp_path
 ):
-    world.train(AS_OF)
-    first = world.refit(AS_OF)
+    first = trained.refit(AS_OF)
     away = delayed_settings(data_dir=tmp_path, click_log_url="s3://at-all?nowhere=1")
     blind = World(away, redis_client, lease)
 
     report = blind.refit(AS_OF + HOUR)
 
     assert blind.refitter.left_alone == 1
-    assert world.atlas(report).to_bytes() == world.atlas(first).to_bytes()
+    assert trained.atlas(report).to_bytes() == trained.atlas(first).to_bytes()
     assert report["targets"]["click"]["fitted_as_of"] == AS_OF + HOUR
     assert report["targets"][TARGET] == first["targets"][TARGET]
 
 
-def test_without_recent_clicks_the_maps_in_force_stay(world, logged):
-    world.train(AS_OF)
-    first = world.refit(AS_OF)
+def test_without_recent_clicks_the_maps_in_force_stay(trained):
+    first = trained.refit(AS_OF)
 
-    silent = world.refit(AS_OF + 3 * DAY)
+    silent = trained.refit(AS_OF + 3 * DAY)
 
-    assert world.atlas(silent).to_bytes() == world.atlas(first).to_bytes()
+    assert trained.atlas(silent).to_bytes() == trained.atlas(first).to_bytes()
     assert silent["targets"][TARGET]["source"] == "none"
     assert silent["targets"][TARGET]["fitted_as_of"] == AS_OF
 
 
 def test_what_one_delayed_target_breaks_on_leaves_it_alone(
-    redis_client, lease, logged, tmp_path, monkeypatch
+    redis_client, lease, logged, in_force, tmp_path
 ):
     settings = delayed_settings(
         data_dir=tmp_path,
@@ -319,7 +314,6 @@ def test_what_one_delayed_target_breaks_on_leaves_it_alone(
         attribution_hours={TARGET: 24, "install": 24},
     )
     world = World(settings, redis_client, lease)
-    world.train(AS_OF)
     models = world.delayed.models
     broken = Trained("install", WINDOW, AS_OF, NOW, "delays", {}, {"schema_version": 9})
     models.publish(lease.token, broken)
@@ -333,9 +327,8 @@ def test_what_one_delayed_target_breaks_on_leaves_it_alone(
     assert world.delayed.cache.refused == 1
 
 
-def test_without_delays_nobody_knows_what_is_due(world, logged, settings):
-    world.train(AS_OF)
-    shelved = replace(world.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
+def test_without_delays_nobody_knows_what_is_due(trained, logged, settings):
+    shelved = replace(trained.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
     recent = relabelled(logged, shelved, TARGET, AS_OF, settings)
 
