@@ -14,14 +14,13 @@ from pccem import Features, TrainingRules, train
 from tests.worker.delayed.click_world import (
     DAY,
     MIDNIGHT,
+    NOW,
     TARGET,
     WINDOW,
     LoggedStream,
     delayed_settings,
 )
 from tests.worker.delayed.conftest import KEY
-
-NOW = MIDNIGHT + 100 * DAY
 
 
 @pytest.fixture
@@ -68,17 +67,15 @@ def test_what_comes_after_the_moment_is_not_known(run, log, stream, models):
     assert again["delay_median"] == first["delay_median"]
 
 
-def test_delays_of_young_clicks_count(run, logged, stream):
-
-    median = run(4)["delay_median"]
-
+def test_delays_of_young_clicks_count(training, stream):
     delays = stream.delay[~np.isnan(stream.delay)]
-    assert median == pytest.approx(np.median(delays), rel=0.1)
+    assert training.report["delay_median"] == pytest.approx(np.median(delays), rel=0.1)
 
 
-def test_the_model_in_force_is_judged_on_what_has_matured_since(run, logged, stream, shelf):
+def test_the_model_in_force_is_judged_on_what_has_matured_since(
+    run, logged, training, in_force, stream, shelf
+):
     """Out of sample: yesterday's model has not seen the clicks that matured today."""
-    first = run(4)
     before = shelf.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY).model
 
     matured = run(5)["matured"]
@@ -87,7 +84,7 @@ def test_the_model_in_force_is_judged_on_what_has_matured_since(run, logged, str
     asked = day.select(~(day.delay < 3600.0))
     scores, later = score(before, asked.clicks), asked.outcomes(WINDOW)
     outcomes = day.outcomes(WINDOW)
-    assert first["matured"]["model"] is None
+    assert training.report["matured"]["model"] is None
     assert matured["model"]["auc"] == pytest.approx(auc(scores, later), rel=1e-9)
     assert matured["model"]["log_loss"] == pytest.approx(log_loss(scores, later), rel=1e-9)
     assert matured["model"]["pcoc"] == pytest.approx(pcoc(scores, later), rel=1e-9)
@@ -109,9 +106,8 @@ def test_the_report_of_a_missed_day_covers_all_that_matured_since(run, logged, s
 
 
 @pytest.mark.slow
-def test_a_second_training_as_of_one_moment_is_judged_by_the_day_before(run, logged):
+def test_a_second_training_as_of_one_moment_is_judged_by_the_day_before(run, logged, in_force):
     """The first model of the moment has learnt from the day."""
-    run(4)
     once = run(5)["matured"]
 
     assert run(5)["matured"] == once
@@ -172,9 +168,8 @@ def test_without_clicks_nothing_is_published(run, models, redis_client):
 
 
 @pytest.mark.slow
-def test_a_refused_training_leaves_the_model_in_force(run, logged, trainer, lease, models):
+def test_a_refused_training_leaves_the_model_in_force(logged, in_force, trainer, lease, models):
     """And its delay distribution is new all the same."""
-    run(4)
     before = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
     many = delayed_settings(min_training_clicks=1_000_000)
     strict = Trainer(many, models, trainer.cache, trainer.key)
@@ -187,13 +182,12 @@ def test_a_refused_training_leaves_the_model_in_force(run, logged, trainer, leas
     assert after.version != before.version
     assert after.trained.model == before.trained.model
     assert after.trained.report["model"] == before.trained.report["model"]
-    assert after.trained.report["model"]["trained_at"] == NOW + 4
+    assert after.trained.report["model"]["trained_at"] == NOW
     assert after.trained.delays != before.trained.delays
     assert after.trained.report["training"]["refused"]
 
 
-def test_when_the_clicks_are_gone_all_stays_in_force(run, logged, trainer, tmp_path, lease):
-    run(4)
+def test_when_the_clicks_are_gone_all_stays_in_force(in_force, trainer, tmp_path, lease):
     before = trainer.cache.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY).trained
     empty = ClickLog.open(str(tmp_path / "empty"))
 
@@ -223,9 +217,8 @@ def test_strays_are_counted_once_over_all_trainings(run, logged, stream):
     assert told == [(1, 1, 0), (2, 1, 1), (2, 1, 1)]
 
 
-def test_a_model_that_cannot_read_the_days_features_has_no_quality(run, logged, shelf):
+def test_a_model_that_cannot_read_the_days_features_has_no_quality(logged, in_force, shelf):
     """The day's clicks have another kind of feature than it was trained on."""
-    run(4)
     model = shelf.newest(TARGET, WINDOW, MIDNIGHT + 4 * DAY)
     clicks, known = logged.known(
         TARGET, MIDNIGHT, MIDNIGHT + DAY, window=WINDOW, as_of=MIDNIGHT + 5 * DAY
