@@ -8,7 +8,7 @@ import redis
 from app.storage import keys
 from app.storage.batch import Cell, EventBatch
 from app.storage.blocks import StoredConversion
-from app.storage.clicks import ClickRules, OpenClick
+from app.storage.clicks import ClickRules, OpenClick, Refusal, StoreRefusal
 from app.storage.event_log import Appended, EventLog
 from app.storage.redis.client import open_async_redis
 from tests.storage.conftest import HOUR, TTL_SECONDS
@@ -76,6 +76,11 @@ def append_by(url: str, rules: ClickRules, batch: EventBatch, *key: str) -> Appe
             return await EventLog(client, TTL_SECONDS, rules).append(batch, *key)
 
     return asyncio.run(run())
+
+
+def refused(reason: Refusal, detail: str = "", place: int = 0) -> Appended:
+    """The answer to a request of one event that was refused."""
+    return Appended(0, 0, (StoreRefusal(place, reason, detail),))
 
 
 def feature_kinds(client: redis.Redis) -> dict[str, str]:

@@ -11,6 +11,7 @@ import pytest
 from app.storage import event_log
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
+from app.storage.clicks import OpenClicks
 from app.storage.event_log import Appended, EventLog
 from app.storage.keys import shard_of
 from app.storage.lease import Lease, LeaseToken
@@ -78,6 +79,12 @@ def append(redis_url) -> Iterator[Append]:
 def store(redis_client) -> BinsStore:
     """The bins of an empty server."""
     return BinsStore(redis_client, TTL_SECONDS)
+
+
+@pytest.fixture
+def clicks(redis_client) -> OpenClicks:
+    """The open clicks of an empty server."""
+    return OpenClicks(redis_client)
 
 
 @pytest.fixture

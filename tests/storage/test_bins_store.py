@@ -134,15 +134,6 @@ def test_bins_under_another_key_are_damaged(calibrated, append, store, redis_cli
     assert [found["hour"] for found in store.damage.emptied()] == [HOUR + 1]
 
 
-def test_a_judged_window_is_the_sum_of_its_hours(store):
-    for seed in range(3):
-        store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
-
-    window = store.window("click", HOUR + 1, HOUR + 3, calibrated=True)
-
-    assert window == BinsTable.merge([table(1), table(2)])
-
-
 def test_an_hour_that_is_judged_again_replaces_the_older_bins_of_every_campaign(store):
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=40)))
     store.write_calibrated("click", HOUR, by_shard(table(campaigns=2)))
@@ -175,15 +166,17 @@ def test_an_hour_whose_judging_was_cut_short_is_not_judged(store, monkeypatch):
     assert store.calibrated_hours("click", HOUR, HOUR + 1) == set()
 
 
-def test_tables_read_or_written_one_by_one_are_those_of_many_at_once(store, monkeypatch):
-    monkeypatch.setattr(bins, "_REPLY_BYTES", 1)
-    monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
+@pytest.mark.parametrize("at_once", ["one by one", "many at once"])
+def test_a_judged_window_is_the_sum_of_its_hours(store, monkeypatch, at_once):
+    if at_once == "one by one":
+        monkeypatch.setattr(bins, "_REPLY_BYTES", 1)
+        monkeypatch.setattr(bins, "_WRITE_BYTES", 1)
     for seed in range(9):
         store.write_calibrated("click", HOUR + seed, by_shard(table(seed)))
 
-    window = store.window("click", HOUR - 1, HOUR + 9, calibrated=True)
-
-    assert window == BinsTable.merge(map(table, range(9)))
+    for first, behind in ((-1, 9), (1, 3)):
+        window = store.window("click", HOUR + first, HOUR + behind, calibrated=True)
+        assert window == BinsTable.merge(map(table, range(max(first, 0), behind)))
 
 
 def test_judged_bins_are_not_what_is_learnt_from(append, store, impressions):

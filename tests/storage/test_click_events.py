@@ -18,6 +18,7 @@ from tests.storage.clicks import (
     did,
     feature_kinds,
     of,
+    refused,
 )
 from tests.storage.conftest import HOUR
 from tests.storage.contents import contents
@@ -34,19 +35,10 @@ def append(redis_url):
 
 
 @pytest.fixture
-def clicks(redis_client) -> OpenClicks:
-    return OpenClicks(redis_client)
-
-
-@pytest.fixture
 def conversions(redis_client):
     """Reads all conversions that are pending, and leaves them."""
     log = ConversionLog(redis_client)
     return lambda: [one for place in log.pending() for one in log.read(place)[1]]
-
-
-def refused(reason: Refusal, detail: str = "", place: int = 0) -> Appended:
-    return Appended(0, 0, (StoreRefusal(place, reason, detail),))
 
 
 def opened(clicks: OpenClicks):

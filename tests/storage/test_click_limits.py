@@ -2,9 +2,9 @@
 
 import pytest
 
-from app.storage.clicks import MOST_BEHAVIOURS, OpenClicks, Refusal, StoreRefusal
+from app.storage.clicks import MOST_BEHAVIOURS, Refusal, StoreRefusal
 from app.storage.event_log import Appended
-from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, feature_kinds, of
+from tests.storage.clicks import AT, CELL, RULES, append_by, click, did, feature_kinds, of, refused
 from tests.storage.contents import contents
 
 
@@ -12,15 +12,6 @@ from tests.storage.contents import contents
 def append(redis_url):
     """Appends the events given, by the rules of these tests."""
     return lambda *events, **more: append_by(redis_url, RULES, of(*events, **more))
-
-
-@pytest.fixture
-def clicks(redis_client) -> OpenClicks:
-    return OpenClicks(redis_client)
-
-
-def refused(reason: Refusal, detail: str = "") -> Appended:
-    return Appended(0, 0, (StoreRefusal(0, reason, detail),))
 
 
 def test_a_feature_keeps_its_kind(append, clicks, redis_client):

@@ -30,24 +30,14 @@ def test_a_version_has_the_fields_that_these_tests_damage(version, redis_client)
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_a_changed_byte_anywhere_is_noticed(field, version, versions, redis_client):
-    data = redis_client.hget(key_of(version), field)
-    assert isinstance(data, bytes)
-    for place in range(0, len(data), 3):
-        damaged = bytearray(data)
-        damaged[place] ^= 0x01
-        redis_client.hset(key_of(version), field, bytes(damaged))
-        with pytest.raises(CorruptVersion, match=f"'{version}' is damaged: the sha256 of its"):
-            versions.load(version)
-
-
-@pytest.mark.parametrize("field", FIELDS)
-def test_a_field_that_is_cut_short_is_noticed(field, version, versions, redis_client):
-    data = redis_client.hget(key_of(version), field)
-    assert isinstance(data, bytes)
-    for damaged in (b"", data[:-1], data + b"\0"):
+def test_a_changed_byte_anywhere_and_another_length_are_noticed(
+    field, version, versions, redis_client
+):
+    data = redis_client.hget(key_of(version), field) or b""
+    flipped = [data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :] for at in range(0, len(data), 3)]
+    for damaged in (*flipped, b"", data[:-1], data + b"\0"):
         redis_client.hset(key_of(version), field, damaged)
-        with pytest.raises(CorruptVersion):
+        with pytest.raises(CorruptVersion, match=f"'{version}' is damaged: the sha256 of its"):
             versions.load(version)
 
 

@@ -131,19 +131,14 @@ def test_whoever_opens_a_served_directory_joins_its_server(redis_binary, tmp_pat
 
 
 @pytest.mark.slow
-def test_another_process_joins_too(redis_binary, tmp_path):
-    with owner(tmp_path, redis_binary) as (process, url):
-        put(url, "theirs")
-        with EmbeddedRedis(tmp_path, redis_binary) as joined:
-            assert joined.process_id is None
-            assert get(joined.url) == b"theirs"
-        assert process.poll() is None
-
-
-@pytest.mark.slow
-def test_the_server_dies_with_its_owner_and_the_next_one_has_the_data(redis_binary, tmp_path):
+def test_another_process_joins_and_the_server_dies_with_its_owner(redis_binary, tmp_path):
+    """The next one has the data."""
     with owner(tmp_path, redis_binary) as (process, url):
         put(url, "kept")
+        with EmbeddedRedis(tmp_path, redis_binary) as joined:
+            assert joined.process_id is None
+            assert get(joined.url) == b"kept"
+        assert process.poll() is None
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_until_gone(url)

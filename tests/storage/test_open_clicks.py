@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from app.storage import keys
-from app.storage.clicks import OpenClicks
 from app.storage.keys import shard_of
 from tests.storage.clicks import AT, RULES, append_by, behaviour, click, did, feature_kinds, of
 from tests.storage.contents import contents
@@ -17,11 +16,6 @@ DUE = AT + RULES.post_click_seconds
 def send(redis_url):
     """Appends events by the rules of these tests."""
     return lambda *events: append_by(redis_url, RULES, of(*events))
-
-
-@pytest.fixture
-def clicks(redis_client) -> OpenClicks:
-    return OpenClicks(redis_client)
 
 
 def ids(found):

@@ -104,15 +104,6 @@ def test_hours_that_nobody_folds_are_known(watch, redis_client, append, impressi
     assert watched.unfolded.age(0.0) == 0.0, "a clock that went back"
 
 
-def test_what_was_acknowledged_waits_for_its_fold_for_ever(redis_client, append, impressions):
-    append(impressions(50))
-    waiting = [key for key in redis_client.scan_iter() if b":log:" in key]
-
-    assert {redis_client.ttl(key) for key in waiting} == {-1}
-    BinsStore(redis_client, TTL_SECONDS).fold()
-    assert not [key for key in redis_client.scan_iter() if b":log:" in key]
-
-
 def test_a_demoted_master_takes_no_writes_and_its_successor_is_found(tmp_path):
     """One name, which leads to another server after a while."""
     with ExitStack() as stack:

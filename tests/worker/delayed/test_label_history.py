@@ -10,14 +10,7 @@ from app.worker.refit import Refitter, Request
 from app.worker.relabelling import LabelHistory, relabelled, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled
-from tests.worker.delayed.click_world import (
-    AS_OF,
-    MIDNIGHT,
-    NOW,
-    TARGET,
-    WINDOW,
-    delayed_settings,
-)
+from tests.worker.delayed.click_world import AS_OF, MIDNIGHT, NOW, TARGET, WINDOW, delayed_settings
 
 HOUR = 3600.0
 

@@ -18,7 +18,6 @@ from pccem import Features, LabelRules, TrainingRules
 from tests.worker.delayed.click_world import (
     AS_OF,
     DAY,
-    MIDNIGHT,
     NOW,
     TARGET,
     WINDOW,
