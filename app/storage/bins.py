@@ -207,10 +207,9 @@ class BinsStore:
         shards: range = range(keys.SHARDS),
     ) -> Iterator[BinsTable]:
         """The same in tables of which none has a campaign of another's, of these shards; a shard
-        is read when its first is asked for."""
+        is read when its first is asked for, and of one hour some shards together."""
         hours = range(first_hour, last_hour_exclusive)
-        for shard in shards:
-            tables = self._tables(shard, target, hours, calibrated)
+        for tables in self._by_shard(target, hours, shards, calibrated):
             if len(tables) == 1:
                 for block in hour_blocks({first_hour: tables[0]}, OF_ONE_HOUR):
                     yield from block.values()
@@ -221,10 +220,10 @@ class BinsStore:
         self, target: str, hour: int, *, calibrated: bool = False
     ) -> Iterator[BinsTable]:
         """The bins of one hour, shard after shard."""
-        for shard in range(keys.SHARDS):
-            yield BinsTable.merge_packed(
-                self._tables(shard, target, range(hour, hour + 1), calibrated)
-            )
+        hours = range(hour, hour + 1)
+        return map(
+            BinsTable.merge_packed, self._by_shard(target, hours, range(keys.SHARDS), calibrated)
+        )
 
     def history(
         self,
@@ -245,14 +244,13 @@ class BinsStore:
         """One shard's tables by hour, packed as they are stored; hours without one are left out.
         Those of many campaigns, for a refit that goes through them block by block, are kept in
         files."""
-        kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables: dict[int, PackedTable] = {}
         last, scratch = None, Scratch()
         for at in range(0, len(held), TABLES_AT_ONCE):
             places = held[at : at + TABLES_AT_ONCE]
             for place, data in self._read(places, calibrated):
-                found = self._table(kind, place, data, last)
+                found = self._table(_kind(calibrated), place, data, last)
                 if found is not None:
                     scratch.want_files(kept and len(found.campaigns) * keys.SHARDS >= MANY)
                     last = tables[place.hour] = scratch.stored(found)
@@ -312,6 +310,20 @@ class BinsStore:
             pipeline.exists(TargetHour(keys.SHARDS - 1, target, hour).calibrated)
         return {hour for hour, held in zip(hours, pipeline.execute(), strict=True) if held}
 
+    def _by_shard(
+        self, target: str, hours: range, shards: range, calibrated: bool
+    ) -> Iterator[list[PackedTable]]:
+        """Of each shard the tables whose sum is that of the hours. Those of one hour are asked for
+        together: sixteen requests would take far longer than the little that most hours hold."""
+        if len(hours) > 1:
+            for shard in shards:
+                yield self._tables(shard, target, hours, calibrated)
+            return
+        held = [TargetHour(shard, target, hour) for shard in shards for hour in hours]
+        for place, data in self._read(held, calibrated):
+            found = self._table(_kind(calibrated), place, data, None)
+            yield [] if found is None else [found]
+
     @reaching_the_store()
     def _tables(self, shard: int, target: str, hours: range, calibrated: bool) -> list[PackedTable]:
         """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
@@ -321,8 +333,8 @@ class BinsStore:
             if tables:
                 tables = [BinsTable.merge_packed(tables).packed]
             for place, data in self._read(held[at : at + TABLES_AT_ONCE], calibrated):
-                kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
-                found = self._table(kind, place, data, tables[-1] if tables else None)
+                last = tables[-1] if tables else None
+                found = self._table(_kind(calibrated), place, data, last)
                 if found is not None:
                     scratch.want_files(
                         len(hours) > 1 and len(found.campaigns) * keys.SHARDS >= MANY
@@ -345,6 +357,7 @@ class BinsStore:
             self._set_aside(kind, place, data if isinstance(data, bytes) else None)
             return None
 
+    @reaching_the_store()
     def _set_aside(self, kind: Damaged, place: TargetHour, data: bytes | None) -> None:
         self.damage.set_table_aside(kind, place, data)
         if kind is Damaged.CALIBRATED_BINS:
@@ -362,6 +375,7 @@ class BinsStore:
             largest = max(len(data) if isinstance(data, bytes) else 0 for _, data in found)
             at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
 
+    @reaching_the_store()
     def _read_together(
         self, held: list[TargetHour], calibrated: bool
     ) -> list[tuple[TargetHour, _Reply]]:
@@ -377,6 +391,10 @@ class BinsStore:
             if not is_wrong_type(error):
                 raise error
         return list(zip(held, map(_table_of, replies), strict=True))
+
+
+def _kind(calibrated: bool) -> Damaged:
+    return Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
 
 
 def _table_of(reply: _Reply | list[bytes | None]) -> _Reply:

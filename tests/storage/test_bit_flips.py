@@ -21,7 +21,7 @@ from app.storage.lease import Heartbeat, JointRefits, Lease
 from app.storage.models import Models
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import open_redis
-from app.storage.statistics.breakdowns import Breakdowns, UnitDays
+from app.storage.statistics.breakdowns import UnitDays
 from app.storage.statistics.folding import Folding
 from app.storage.versions import Versions
 from calibrators.peers import NotDivided
@@ -150,17 +150,13 @@ def _folded(client: redis.Redis, key: bytes) -> Any:
 
 def _tables(client: redis.Redis, key: bytes, calibrated: bool) -> Any:
     log = _log(key)
-    hours = range(log.hour, log.hour + 1)
-    tables = BinsStore(client, 3600)._tables(log.shard, log.target, hours, calibrated)
+    tables = BinsStore(client, 3600).shards_of_hour(log.target, log.hour, calibrated=calibrated)
     return [table.to_bytes() for table in tables]
 
 
 def _bins(client: redis.Redis, key: bytes) -> Any:
     log, store = _log(key), BinsStore(client, 3600)
-    hours = range(log.hour, log.hour + 1)
-    breakdowns = [
-        Breakdowns(client, store.damage)._shard(log.shard, log.target, n, hours) for n in BREAKDOWNS
-    ]
+    breakdowns = [store.breakdown(log.target, n, log.hour, log.hour + 1) for n in BREAKDOWNS]
     return _tables(client, key, False), [[one.to_bytes() for one in found] for found in breakdowns]
 
 

@@ -1,5 +1,7 @@
 """A refit reads the hours that it needs, and the report's window is judged on the way."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -22,17 +24,25 @@ def hour_table(hour: int, events: int) -> BinsTable:
     return BinsTable.from_columns(NAMES, rows, scores, np.ones(events), clicks)
 
 
-@pytest.fixture(params=[500, 200_000], ids=["sparse", "dense"])
-def store(redis_client, request) -> BinsStore:
-    """Hours of events, few of which share a cell, or enough to sum them in place."""
-    store = BinsStore(redis_client, 3600)
+@cache
+def stored(events: int) -> list[tuple[str, bytes]]:
+    """Key and bytes of the bins of each shard and hour."""
+    found = []
     for hour in range(FIRST, BEHIND):
-        table = hour_table(hour, request.param)
+        table = hour_table(hour, events)
         for shard in range(SHARDS):
             here = table.select(name for name in NAMES if shard_of(name) == shard)
             place = TargetHour(shard, "click", hour)
-            redis_client.hset(place.bins, "table", here.to_bytes(place.checksum))
-    return store
+            found.append((place.bins, here.to_bytes(place.checksum)))
+    return found
+
+
+@pytest.fixture(params=[500, 200_000], ids=["sparse", "dense"])
+def store(redis_client, request) -> BinsStore:
+    """Hours of events, few of which share a cell, or enough to sum them in place."""
+    for key, table in stored(request.param):
+        redis_client.hset(key, "table", table)
+    return BinsStore(redis_client, 3600)
 
 
 def history_of(store: BinsStore, window: RawWindow) -> StoredHistory:

@@ -32,7 +32,7 @@ CRC-32 of the body u4 (which begins with that of the key and the field); the bod
 import logging
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -195,15 +195,25 @@ class Breakdowns:
 
     def blocks(self, target: str, name: str, hours: range) -> Iterator[BinsTable]:
         """The sum of the hours, in tables of which none has a row of another's; a shard is read
-        when its first is asked for. Units are in all shards, so theirs is one table."""
+        when its first is asked for, and of one hour all shards together. Units are in all shards,
+        so theirs is one table."""
+        by_shard = self._by_shard(target, name, hours)
         if name not in OF_UNITS:
-            for shard in range(keys.SHARDS):
-                yield from BinsTable.merge_in_blocks(self._shard(shard, target, name, hours))
+            for tables in by_shard:
+                yield from BinsTable.merge_in_blocks(tables)
             return
-        yield BinsTable.merge(
-            BinsTable.merge_packed(self._shard(shard, target, name, hours))
-            for shard in range(keys.SHARDS)
-        )
+        yield BinsTable.merge(map(BinsTable.merge_packed, by_shard))
+
+    def _by_shard(self, target: str, name: str, hours: range) -> Iterable[list[PackedTable]]:
+        if len(hours) == 1:
+            return self._hour(target, name, hours[0])
+        return (self._shard(shard, target, name, hours) for shard in range(keys.SHARDS))
+
+    @reaching_the_store()
+    def _hour(self, target: str, name: str, hour: int) -> list[list[PackedTable]]:
+        """The tables of one hour by shard."""
+        held = [TargetHour(shard, target, hour) for shard in range(keys.SHARDS)]
+        return [self._read(place, name, found[0]) for place, found in self._fields(held, (name,))]
 
     @reaching_the_store()
     def _shard(self, shard: int, target: str, name: str, hours: range) -> list[PackedTable]:
