@@ -22,7 +22,7 @@ from calibrators import BinsTable
 from calibrators.methods.refit import Fitted
 
 NEWEST, HOURS, TARGET = 400_000, 4, "click"
-CAMPAIGNS, JOINED = 500, 400
+CAMPAIGNS, JOINED = 250, 200
 
 
 @pytest.fixture(autouse=True)

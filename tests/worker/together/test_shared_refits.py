@@ -200,7 +200,7 @@ def another_model(client: Any) -> None:
 
 def only_a_few(client: Any) -> None:
     for hour in range(NEWEST - HOURS + 1, NEWEST + 1):
-        put(client, hour, hour_table(hour, 300))
+        put(client, hour, hour_table(hour, 150))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def only_a_few(client: Any) -> None:
             version_of_a_model, "versions of the model score side by side", marks=pytest.mark.slow
         ),
         pytest.param(another_model, "another model may score", marks=pytest.mark.slow),
-        (only_a_few, "300 campaigns are too few"),
+        (only_a_few, "150 campaigns are too few"),
     ],
 )
 def test_what_cannot_be_divided_is_fitted_by_one(stored, workers, caplog, change, reason):
