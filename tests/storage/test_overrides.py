@@ -19,13 +19,6 @@ def test_they_are_read_as_they_were_put_whatever_the_campaign_is_called(override
     assert overrides.read() == {"click": {"a:b": "sir", "Größe": "pooled"}, "view": {"a:b": "beta"}}
 
 
-def test_a_later_one_takes_the_place_of_an_older_one(overrides):
-    overrides.put("click", "a", "sir")
-    overrides.put("click", "a", "platt")
-
-    assert overrides.read() == {"click": {"a": "platt"}}
-
-
 def test_what_was_deleted_is_gone_and_nothing_else(overrides):
     overrides.put("click", "a", "sir")
     overrides.put("view", "a", "sir")

@@ -1,7 +1,7 @@
 """A worker's world: real Redis, a clock that the test sets, events appended as the API does."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from app.storage.redis.client import open_async_redis
 from app.storage.versions import Versions
 from app.worker.loop import Worker
 from app.worker.refit import Refitter, Request
+from calibrators import BinsTable
 from evaluation import EventTable
 
 HOUR = 400_000
@@ -121,6 +122,13 @@ def outcomes() -> Callable[..., EventTable]:
         )
 
     return make
+
+
+def table_of(log: EventTable, hours: Iterable[int]) -> BinsTable:
+    """The bins of a log's events of these hours."""
+    chosen = np.isin(log.hours, list(hours))
+    columns = log.rows[chosen], log.scores[chosen], np.ones(chosen.sum()), log.outcomes[chosen]
+    return BinsTable.from_columns(log.campaigns, *columns)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
 from app.storage.blocks import NO_TERMS
-from app.storage.experiments import split_of
+from app.storage.experiments import split_of, with_experiment
 from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, CalibrationMap
@@ -69,10 +69,9 @@ def start(refit, versions):
             "reason": None,
             "watch": {},
         }
-        report = {**present.report, "experiments": {"click": experiment | changes}}
-        atlas = Atlas.build({}, CalibrationMap.proportional(factor))
-        atlases = {**present.atlases, "click:challenger": atlas.to_bytes()}
-        assert versions.put_in_force(replace(present, atlases=atlases, report=report, digests={}))
+        atlas = Atlas.build({}, CalibrationMap.proportional(factor)).to_bytes()
+        found = with_experiment(present, "click", experiment | changes, atlas)
+        assert versions.put_in_force(found)
 
     return begin
 
@@ -189,14 +188,8 @@ def test_what_another_challenger_did_in_the_hour_is_not_held_against_the_next(
     began, before = (HOUR + FIRST) * SECONDS, versions.load(versions.current())
     running = before.report["experiments"]["click"] | {"since": began + 2000.0}
     right = Atlas.build({}, CalibrationMap.proportional(2.0)).to_bytes()
-    following = replace(
-        before,
-        as_of=began + 1800.0,
-        atlases={**before.atlases, "click:challenger": right},
-        report={**before.report, "experiments": {"click": running}},
-        digests={},
-    )
-    assert versions.put_in_force(following)
+    following = with_experiment(before, "click", running, right)
+    assert versions.put_in_force(replace(following, as_of=began + 1800.0))
 
     assert [worker.canary.watch(began + at) for at in (2400.0, 2410.0)] == [None, None]
 

@@ -6,6 +6,7 @@ import pytest
 
 from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.storage.bins import BinsStore
+from app.storage.experiments import with_experiment
 from app.storage.versions import Versions
 from app.worker.atlas_cache import CachedVersion, Steering
 from app.worker.experiments import Challengers
@@ -46,12 +47,9 @@ def start(versions):
     def begin(challenger, atlas=None):
         present = versions.load(versions.current())
         trial = {"first_hour": int(present.as_of // SECONDS), "fitted_as_of": present.as_of}
-        report = dict(present.report)
-        report["experiments"] = {"click": RUNNING | {"challenger": challenger}}
-        report["targets"]["click"]["challenger"] = trial if atlas else {}
-        on_trial = {"click:challenger": atlas.to_bytes()} if atlas else {}
-        atlases = {**present.atlases, **on_trial}
-        assert versions.put_in_force(replace(present, atlases=atlases, report=report, digests={}))
+        on_trial = (atlas.to_bytes(), trial) if atlas else ()
+        experiment = RUNNING | {"challenger": challenger}
+        assert versions.put_in_force(with_experiment(present, "click", experiment, *on_trial))
 
     return begin
 

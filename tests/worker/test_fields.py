@@ -1,4 +1,5 @@
-"""A worker with declared fields: sums by the maps in force, and what a refit is given of them."""
+"""A worker with declared fields: sums by the maps in force, what a refit is given of them, and that
+what is reported of campaigns that have one value of a field each is what was served."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,18 +9,23 @@ import pytest
 
 from app.click_log.log import ClickLog
 from app.click_log.rows import ClosedClick
+from app.settings import Settings
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
-from app.storage.lease import Lease
+from app.storage.blocks import NO_TERMS, Terms
 from app.storage.overrides import FrozenTargets
 from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.versions import Versions
+from app.worker.atlas_cache import AtlasCache, CachedVersion, Steering
+from app.worker.experiments import Canary, _Watch
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
 from app.worker.relabelling import RelabelledClicks
 from calibrators import Atlas, CalibrationMap
+from calibrators.arms import ARMS, CHALLENGER
 from calibrators.bins.codecs import SCALE
 from calibrators.bins.table import History
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import SEPARATOR
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
@@ -28,6 +34,22 @@ from tests.worker.conftest import HOUR
 
 SECONDS = 3600
 VALUES = ("", "ios", "android")
+LOG_ODDS = {"": 0.0, "ios": 0.7, "tv": -0.7}
+
+
+@pytest.fixture
+def settings(settings: Settings) -> Settings:
+    return settings.model_copy(update={"fields": ("device",)})
+
+
+@pytest.fixture
+def bins(redis_client, settings) -> BinsStore:
+    return BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
+
+
+@pytest.fixture
+def versions(redis_client) -> Versions:
+    return Versions(redis_client, 9)
 
 
 def batch_of(hour: int) -> EventBatch:
@@ -41,15 +63,12 @@ def batch_of(hour: int) -> EventBatch:
 
 
 def test_an_approval_keeps_what_a_fields_group_gives_a_frozen_campaign(
-    redis_client, settings, append
+    redis_client, settings, bins, versions, lease, append
 ):
     """Atlases that are read from bytes do not say of which group it is."""
-    settings = settings.model_copy(update={"fields": ("device",), "group_field": "device"})
-    bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
-    versions, lease = Versions(redis_client, 4), Lease(redis_client, "worker", "me", 60.0)
     frozen = FrozenTargets(redis_client)
-    refitter = Refitter(settings, bins, versions, frozen=frozen)
-    lease.acquire()
+    grouped = settings.model_copy(update={"group_field": "device"})
+    refitter = Refitter(grouped, bins, versions, frozen=frozen)
     append(batch_of(HOUR))
     bins.fold()
     theirs, target, new = map(CalibrationMap.proportional, (0.3, 0.9, 0.5))
@@ -69,11 +88,8 @@ def test_an_approval_keeps_what_a_fields_group_gives_a_frozen_campaign(
 
 
 def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
-    redis_client, settings, append, monkeypatch
+    settings, bins, versions, lease, append, monkeypatch
 ):
-    settings = settings.model_copy(update={"fields": ("device",)})
-    bins = BinsStore(redis_client, 24 * SECONDS, fields=DeclaredFields.of(settings))
-    versions, lease = Versions(redis_client, 4), Lease(redis_client, "worker", "me", 60.0)
     refitter, given = Refitter(settings, bins, versions), []
     refit: Callable[..., Any] = Methods.refit
 
@@ -82,7 +98,6 @@ def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
         return refit(methods, name, target, history, trial)
 
     monkeypatch.setattr(Methods, "refit", noted)
-    lease.acquire()
     for hour in (HOUR, HOUR + 1):
         append(batch_of(hour))
         refitter.run(Request(float((hour + 1) * SECONDS)), lease.token, lambda: 0.0)
@@ -137,3 +152,57 @@ def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path):
     assert found.score_sums.sum() == pytest.approx(20 * 0.125 * SCALE)
     assert found.positives.sum() == pytest.approx(labels[120:][ios].sum() * SCALE)
     assert tables[HOUR].fields["colour"].campaigns == ("",)
+
+
+def served_batch(hour: int, terms: Terms = NO_TERMS) -> EventBatch:
+    """Half of the impressions are of each device, and are served what is right for it."""
+    batch, rng = EventBatch(), np.random.default_rng(hour)
+    for place in range(8000):
+        device = ("ios", "tv")[place % 2]
+        served = 1 / (1 + 9 * np.exp(-LOG_ODDS[device]))
+        came = float(rng.random() < served)
+        event = f"on {device}", 0.1, 1.0, came
+        batch.add("click", hour, *event, terms=terms, fields={"device": device})
+    return batch
+
+
+def test_campaigns_are_evaluated_with_the_effects_that_served_them(
+    settings, bins, versions, lease, append
+):
+    effects = FieldEffects({"device": EffectTable.of(LOG_ODDS, {})})
+    atlas = Atlas.build({}, CalibrationMap.proportional(1.0)).with_effects(effects)
+    versions.publish(lease.token, float(HOUR * SECONDS), 0.0, {"click": atlas.to_bytes()}, {})
+    append(served_batch(HOUR))
+
+    moment = float((HOUR + 1) * SECONDS)
+    report = Refitter(settings, bins, versions).run(Request(moment), lease.token, lambda: moment)
+
+    found = {row["campaign"]: row for row in report["targets"]["click"]["top"]}
+    assert {name: row["pcoc_calibrated"] for name, row in found.items()} == {
+        name: pytest.approx(1.0, abs=0.12) for name in ("on ios", "on tv")
+    }
+    assert min(abs(row["pcoc_raw"] - 1.0) for row in found.values()) > 0.3
+
+
+def test_a_canary_compares_maps_with_the_effects_that_serve_them(settings, bins, versions, append):
+    """Both are right: one has a map of each campaign, the other the effects of the field."""
+    for hour in range(HOUR, HOUR + 3):
+        append(served_batch(hour, NO_TERMS._replace(arm=ARMS.index(CHALLENGER))))
+    effects = FieldEffects({"device": EffectTable.of(LOG_ODDS, {})})
+    bins.fold()
+    on_trial = Atlas.build({}, CalibrationMap.proportional(1.0)).with_effects(effects)
+    odds = {name: np.exp(value) / 9 for name, value in LOG_ODDS.items()}
+    champion = Atlas.build(
+        {f"on {name}": CalibrationMap.proportional(10 * o / (1 + o)) for name, o in odds.items()}
+    )
+    canary = Canary(settings, bins, versions, AtlasCache(versions))
+    steering = Steering(challengers={"click": on_trial})
+    served = CachedVersion(0.0, {"click": champion}, steering=steering)
+    watch = _Watch.of({"watch": {}, "since": 0.0})
+
+    for hour in range(HOUR, HOUR + 3):
+        watch = canary._after(watch, "click", hour, served, {})
+
+    assert watch.predicted > 0.0
+    assert watch.predicted == pytest.approx(watch.predicted_by_champion, rel=0.01)
+    assert watch.reason is None

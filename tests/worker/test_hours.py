@@ -18,24 +18,19 @@ def test_a_moment_inside_an_hour_has_begun_it():
     assert begun_hours(7 * SECONDS + 0.001) == 8
 
 
-def test_before_the_first_refit_only_the_newest_is_due():
-    assert due_refits(None, newest=100, window_hours=24) == [100]
-
-
-def test_missed_hours_are_caught_up_oldest_first():
-    assert due_refits(97 * SECONDS, newest=100, window_hours=24) == [98, 99, 100]
-
-
-def test_no_more_is_caught_up_than_a_window():
-    assert due_refits(10 * SECONDS, newest=100, window_hours=24) == list(range(77, 101))
-
-
-def test_nothing_is_due_twice():
-    assert due_refits(100 * SECONDS, newest=100, window_hours=24) == []
-
-
-def test_a_refit_inside_an_hour_does_not_stand_for_the_next():
-    assert due_refits(100 * SECONDS + 1800, newest=101, window_hours=24) == [101]
+@pytest.mark.parametrize(
+    ("last", "due"),
+    [
+        pytest.param(None, [100], id="before the first, the newest alone"),
+        pytest.param(97, [98, 99, 100], id="what was missed, oldest first"),
+        pytest.param(10, [*range(77, 101)], id="no more than a window"),
+        pytest.param(100, [], id="nothing twice"),
+        pytest.param(99.5, [100], id="one inside an hour stands for no other"),
+    ],
+)
+def test_refits_of_hours_are_due(last, due):
+    as_of = None if last is None else last * SECONDS
+    assert due_refits(as_of, newest=100, window_hours=24) == due
 
 
 def test_an_hour_is_judged_by_maps_of_earlier_hours_only():

@@ -9,10 +9,10 @@ from app.storage.keys import OVERRIDES
 from app.storage.overrides import Overrides
 from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
-from calibrators import Atlas, BinsTable, make_calibrator
+from calibrators import Atlas, make_calibrator
 from calibrators.bins.table import History
 from calibrators.pooled import Pooled
-from tests.worker.conftest import HOUR
+from tests.worker.conftest import HOUR, table_of
 
 END = HOUR + 6
 HISTORY = 5
@@ -47,19 +47,8 @@ def published(redis_client, settings, lease, clock, overrides, log):
     return run
 
 
-def hour_table(log, hour):
-    chosen = log.hours == hour
-    return BinsTable.from_columns(
-        log.campaigns,
-        log.rows[chosen],
-        log.scores[chosen],
-        np.ones(chosen.sum()),
-        log.outcomes[chosen],
-    )
-
-
 def offline(log, hours=HISTORY):
-    block = {hour: hour_table(log, hour) for hour in range(END - hours, END)}
+    block = {hour: table_of(log, [hour]) for hour in range(END - hours, END)}
     return Pooled(hours).refit(History(float(END), [block])).atlas
 
 
@@ -92,7 +81,7 @@ def test_a_campaign_of_its_own_calibrator_is_fitted_by_it_and_no_other_is(
 
     report, atlas = published(calibrator="pooled")
 
-    window = BinsTable.merge(hour_table(log, hour) for hour in range(END - 4, END))
+    window = table_of(log, range(END - 4, END))
     sir = make_calibrator("sir", settings.bin_size)
     expected = sir.fit_bins(window.bins("medium"), atlas.target_map)
     assert atlas.map_of("medium") == expected
@@ -174,7 +163,7 @@ def test_a_named_campaign_keeps_its_own_calibrator(published, overrides, log, se
 
     _, atlas = published(campaigns=["medium"], calibrator="pooled")
 
-    window = BinsTable.merge(hour_table(log, hour) for hour in range(END - 4, END))
+    window = table_of(log, range(END - 4, END))
     expected = make_calibrator("sir", settings.bin_size).fit_bins(
         window.bins("medium"), first.target_map
     )

@@ -16,20 +16,9 @@ from app.storage.lease import Lease
 from app.storage.versions import Versions
 from app.worker.fitting import Methods
 from app.worker.refit import Refitter, Request
-from calibrators import Atlas, BinsTable, Sufficiency, make_calibrator, refit
+from calibrators import Atlas, Sufficiency, make_calibrator, refit
 from evaluation.estimators import fit
-from tests.worker.conftest import HOUR
-
-
-def table_of(log, hours):
-    chosen = np.isin(log.hours, list(hours))
-    return BinsTable.from_columns(
-        log.campaigns,
-        log.rows[chosen],
-        log.scores[chosen],
-        np.ones(chosen.sum()),
-        log.outcomes[chosen],
-    )
+from tests.worker.conftest import HOUR, table_of
 
 
 def test_published_maps_are_those_of_the_offline_refit(
