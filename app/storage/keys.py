@@ -39,6 +39,7 @@ maps, versions, leases and jobs, which scripts move together.
     sirocco:{maps}:features               hash: name of a pre-click feature -> n, a number, or s
     sirocco:{maps}:clicks                 the same counters, of before each shard had its own
     sirocco:{maps}:damage                 hash: kind of what was damaged -> how often; at -> last
+    sirocco:{maps}:click_log              sealed id of the click log that clicks are closed into
     sirocco:{maps}:overrides              hash: <target>:<campaign> -> the campaign's calibrator
     sirocco:{maps}:request:<key>          fingerprint of the request stored under an Idempotency-Key
     sirocco:{maps}:current                the version in force

@@ -6,9 +6,8 @@ delays, features), and the sealed model in chunks `model:<number>`, stored as `v
 versions of maps.
 """
 
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -16,7 +15,6 @@ import orjson
 import redis
 
 from app.storage import keys
-from app.storage.errors import CorruptVersion, UnknownVersion
 from app.storage.lease import LeaseToken
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 from app.storage.versions import (
@@ -25,6 +23,7 @@ from app.storage.versions import (
     chunks_of,
     described,
     pack_manifest,
+    readable_manifests,
     stage,
     unpack_manifest,
 )
@@ -33,8 +32,6 @@ SCHEMA_VERSION = 1
 KEPT = 3
 CHUNK_BYTES = 4 * 1024 * 1024
 _ATTEMPTS_SECONDS = 3 * 24 * 3600
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +99,9 @@ class Models:
     @reaching_the_store()
     def history(self, target: str) -> list[dict[str, Any]]:
         """The manifests of the target's models, newest first; logs and leaves out damaged ones."""
-        return list(self._readable(target))
+        listed, key_of = keys.models(target), partial(keys.model, target)
+        where = f"the models of {target}"
+        return list(readable_manifests(self._client, listed, key_of, SCHEMA_VERSION, where))
 
     @reaching_the_store()
     def load(self, target: str, version: str) -> Trained:
@@ -143,16 +142,6 @@ class Models:
         arguments = (lease_token.value, version, self._kept, keys.model(target, ""))
         status = self._publish(keys=names, args=arguments)
         check_published(status, lease_token.name, f"model {version!r}")
-
-    def _readable(self, target: str) -> Iterator[dict[str, Any]]:
-        for stored in self._client.lrange(keys.models(target), 0, -1):
-            version = as_text(stored)
-            data = self._client.hget(keys.model(target, version), "manifest")
-            packed = None if data is None else as_bytes(data)
-            try:
-                yield unpack_manifest(version, packed, SCHEMA_VERSION)
-            except (CorruptVersion, UnknownVersion) as error:
-                _log.error("left out of the models of %s: %s", target, error)
 
 
 def _model(version: str, about: dict[str, Any] | None, fields: dict[str, bytes]) -> bytes | None:

@@ -71,6 +71,22 @@ def unpack_manifest(version: str, data: bytes | None, schema_version: int) -> di
     return manifest
 
 
+def readable_manifests(
+    client: redis.Redis, listed: str, key_of: Callable[[str], str], schema_version: int, where: str
+) -> Iterator[dict[str, Any]]:
+    """The manifests of what a key lists, in its order; what cannot be read is logged as left out of
+    `where`."""
+    versions = [as_text(version) for version in client.lrange(listed, 0, -1)]
+    pipeline = client.pipeline(transaction=False)
+    for version in versions:
+        pipeline.hget(key_of(version), "manifest")
+    for version, data in zip(versions, pipeline.execute(), strict=True):
+        try:
+            yield unpack_manifest(version, data, schema_version)
+        except (CorruptVersion, UnknownVersion) as error:
+            _log.error("left out of %s: %s", where, error)
+
+
 def check_digest(version: str, name: str, found: str, expected: str) -> None:
     """Raises CorruptVersion when the SHA-256 of bytes is not that of those in the manifest."""
     if found != expected:
@@ -245,7 +261,7 @@ class Versions:
     def _last_held(self) -> dict[str, Any] | None:
         data = self._client.get(keys.HELD)
         try:
-            return None if data is None else _manifest(HELD, as_bytes(data))
+            return None if data is None else unpack_manifest(HELD, as_bytes(data), SCHEMA_VERSION)
         except (CorruptVersion, ValueError) as error:
             _log.error("what is held cannot be read: %s", error)
             return None
@@ -340,7 +356,7 @@ class Versions:
     @reaching_the_store()
     def manifest(self, version: str) -> dict[str, Any]:
         """What the version holds, without its atlases; raises UnknownVersion, CorruptVersion."""
-        return _manifest(version, self._field(version, "manifest"))
+        return unpack_manifest(version, self._field(version, "manifest"), SCHEMA_VERSION)
 
     @reaching_the_store()
     def load(
@@ -365,12 +381,8 @@ class Versions:
     @reaching_the_store()
     def history(self) -> list[dict[str, Any]]:
         """The manifests of the versions kept, newest first; logs and leaves out damaged ones."""
-        versions = [as_text(version) for version in self._client.lrange(keys.HISTORY, 0, -1)]
-        pipeline = self._client.pipeline(transaction=False)
-        for version in versions:
-            pipeline.hget(keys.version(version), "manifest")
-        stored = zip(versions, pipeline.execute(), strict=True)
-        return list(_readable(stored))
+        named = self._client, keys.HISTORY, keys.version
+        return list(readable_manifests(*named, SCHEMA_VERSION, "the history"))
 
     def _load(
         self,
@@ -429,18 +441,6 @@ def _digest(atlases: Mapping[str, bytes]) -> str:
     for target in sorted(atlases):
         content.update(sha256(target.encode()).digest() + sha256(atlases[target]).digest())
     return content.hexdigest()
-
-
-def _readable(stored: Iterable[tuple[str, bytes | None]]) -> Iterator[dict[str, Any]]:
-    for version, data in stored:
-        try:
-            yield _manifest(version, data)
-        except (CorruptVersion, UnknownVersion) as error:
-            _log.error("left out of the history: %s", error)
-
-
-def _manifest(version: str, data: bytes | None) -> dict[str, Any]:
-    return unpack_manifest(version, data, SCHEMA_VERSION)
 
 
 _SUBSCRIBE_SECONDS: Final = 1.0

@@ -253,12 +253,10 @@ class Canary:
             if watch.reason is None:
                 served = self.cache.serving(hour, history, self.settings.versions_kept)
                 watch = self._after(watch, target, hour, served, experiment)
-        found = {**experiment, "watch": watch.report}
         if watch.reason is None:
-            return found
-        _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
+            return {**experiment, "watch": watch.report}
         ended = float((behind + _INCOMPLETE) * SECONDS_PER_HOUR)
-        return {**found, "state": ABORTED, "reason": watch.reason, "aborted_at": ended}
+        return _aborted(target, experiment, watch, watch.reason, ended)
 
     def _ahead(
         self, target: str, experiment: Experiment, in_force: CachedVersion, now: float
@@ -271,10 +269,7 @@ class Canary:
             seen.append(self._by_now(target, experiment, in_force, now, level))
             if seen[-1].evidence.reason is None:
                 return None
-        watch = seen[0]
-        _log.error("the experiment on %s is aborted, %s: %s", target, watch.reason, watch.report)
-        about = {"state": ABORTED, "reason": watch.evidence.reason, "aborted_at": now}
-        return {**experiment, **about, "watch": watch.report}
+        return _aborted(target, experiment, seen[0], seen[0].evidence.reason, now)
 
     def _by_now(
         self, target: str, experiment: Experiment, in_force: CachedVersion, now: float, level: float
@@ -299,10 +294,7 @@ class Canary:
         self, watch: _Watch, target: str, hour: int, served: CachedVersion, level: float
     ) -> _Watch:
         """With what an hour says already, if it says anything."""
-        on_trial = served.steering.challengers.get(target)
-        tables = [
-            one for one in self.bins.breakdown(target, CHALLENGER, hour, hour + 1) if len(one)
-        ]
+        on_trial, tables = served.steering.challengers.get(target), self._of_arm(target, hour)
         if on_trial is None or not tables:
             return watch
         champion = self._served(target, hour, served.atlases.get(target, Atlas.empty()))
@@ -314,6 +306,10 @@ class Canary:
             return watch
         share = come / max(predicted * level, come)
         return _with_events(watch, tables, sides, share)
+
+    def _of_arm(self, target: str, hour: int) -> list[BinsTable]:
+        """The challenger's events of an hour, in tables by cells of scores."""
+        return [one for one in self.bins.breakdown(target, CHALLENGER, hour, hour + 1) if len(one)]
 
     def _served(self, target: str, hour: int, atlas: Atlas) -> _Served:
         """With what its effects of fields were in an hour, of the mix of all arms."""
@@ -338,10 +334,7 @@ class Canary:
     ) -> _Watch:
         """With one more hour, and the version that served it."""
         on_trial = None if served is None else served.steering.challengers.get(target)
-        tables = [
-            one for one in self.bins.breakdown(target, CHALLENGER, hour, hour + 1) if len(one)
-        ]
-        watch = replace(watch, until=hour + 1)
+        tables, watch = self._of_arm(target, hour), replace(watch, until=hour + 1)
         if served is None or on_trial is None or not tables:
             # Before there are maps on trial nobody is served by them.
             lost = bool(tables) or on_trial is not None
@@ -363,6 +356,15 @@ def _is_watched(experiment: Experiment) -> bool:
     """Whether an experiment runs as a canary, on anybody."""
     share = experiment["shares"].get(CHALLENGER, 0.0)
     return bool(experiment["canary"] and share > 0.0 and experiment["state"] == RUNNING)
+
+
+def _aborted(
+    target: str, experiment: Experiment, watch: _Watch, reason: str | None, at: float
+) -> Experiment:
+    """The experiment as it ends at a moment, epoch seconds."""
+    _log.error("the experiment on %s is aborted, %s: %s", target, reason, watch.report)
+    about = {"state": ABORTED, "reason": reason, "aborted_at": at}
+    return {**experiment, **about, "watch": watch.report}
 
 
 def _with_events(
