@@ -45,8 +45,7 @@ from app.worker.relabelling import (
     labelled_days,
     merged_days,
 )
-from app.worker.training import Trainer
-from app.worker.training import TrainingTask as TrainingOrder
+from app.worker.training import Trainer, TrainingTask
 from calibrators import Atlas
 
 _log = logging.getLogger(__name__)
@@ -311,8 +310,8 @@ class DelayedTargets:
         that is nothing.
         """
         window = self._settings.attribution_seconds(target)
-        order = TrainingOrder(target, window, as_of, self._expected(target))
-        return self._trainer.run(self._log, order, lease_token, now, advance)
+        task = TrainingTask(target, window, as_of, self._expected(target))
+        return self._trainer.run(self._log, task, lease_token, now, advance)
 
     def finalise(self, as_of: float) -> None:
         """Write conversions into the rows of mature clicks, and let those go that are too old."""

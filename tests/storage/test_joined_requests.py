@@ -1,7 +1,7 @@
 """Small requests of one turn of the event loop are stored together, and answered one by one."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import redis
@@ -51,6 +51,20 @@ def together(url: str, batches: Sequence[EventBatch]) -> list[Appended]:
     return asyncio.run(send())
 
 
+@pytest.fixture
+def one_process(redis_url) -> Iterator[Callable[[Sequence[EventBatch]], list[Appended]]]:
+    """The same, of one process of the API: turn after turn over its connections."""
+    with asyncio.Runner() as runner:
+        client = open_async_redis(redis_url)
+        log = EventLog(client, TTL_SECONDS)
+
+        async def send(batches: Sequence[EventBatch]) -> list[Appended]:
+            return await asyncio.gather(*map(log.append, batches))
+
+        yield lambda batches: runner.run(send(batches))
+        runner.run(client.aclose())
+
+
 def scripts(client: redis.Redis) -> int:
     """How many the server has run so far; one that it did not know yet is sent again."""
     found = client.info("commandstats")
@@ -91,17 +105,17 @@ def test_a_joined_batch_is_that_of_all_events(requests):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(turns)
-def test_turns_store_what_their_requests_would_alone(redis_url, redis_client, turns):
+def test_turns_store_what_their_requests_would_alone(one_process, redis_client, turns):
     store = BinsStore(redis_client, TTL_SECONDS)
     redis_client.flushall()
     for requests in turns:
         for request in requests:
-            together(redis_url, [batch_of(request)])
+            one_process([batch_of(request)])
     alone = folded(store)
     redis_client.flushall()
     known: set[Event] = set()
     for requests in turns:
-        answers = together(redis_url, [batch_of(request) for request in requests])
+        answers = one_process([batch_of(request) for request in requests])
         for answer, request in zip(answers, requests, strict=True):
             assert answer.accepted + answer.duplicates == len(request)
         sent = [event for request in requests for event in request]
