@@ -7,6 +7,7 @@ worker's lease has it. Where two write the same rows these may stand twice, and 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import inf, nextafter
 from typing import Any, Self, TypeVar
 
@@ -48,19 +49,6 @@ _ID = "_id"
 """A file that readers of Parquet pass over, because of its first letter."""
 
 _PREFIXES = ("", f"{QUARANTINE}/")
-
-
-def expire(folder: Folder, before: float) -> int:
-    """Delete every partition that is over `before` (epoch seconds); returns how many went."""
-    expired = 0
-    for prefix in _PREFIXES:
-        for dataset in DATASETS:
-            over = _over(folder, prefix + dataset, before)
-            # The folder of the whole day, once nobody writes into it any more.
-            for path in sorted({p.date_path if p.day_ends <= before else p.path for p in over}):
-                folder.delete_folder(prefix + path)
-            expired += len(over)
-    return expired
 
 
 def _over(folder: Folder, path: str, before: float) -> set[Partition]:
@@ -171,7 +159,14 @@ class ClickLog(ClickReader):
 
     def expire(self, before: float) -> int:
         """Delete every hour that is over by then, quarantined parts too; returns how many."""
-        return expire(self._folder, before)
+        expired = 0
+        for prefix, dataset in product(_PREFIXES, DATASETS):
+            over = _over(self._folder, prefix + dataset, before)
+            # The folder of the whole day, once nobody writes into it any more.
+            for path in sorted({p.date_path if p.day_ends <= before else p.path for p in over}):
+                self._folder.delete_folder(prefix + path)
+            expired += len(over)
+        return expired
 
     def sizes(self) -> dict[str, DatasetSize]:
         """What is stored of `clicks` and of `conversions`."""

@@ -245,15 +245,11 @@ class BinsStore:
         Those of many campaigns, for a refit that goes through them block by block, are kept in
         files."""
         held = [TargetHour(shard, target, hour) for hour in hours]
-        tables: dict[int, PackedTable] = {}
-        last, scratch = None, Scratch()
-        for at in range(0, len(held), TABLES_AT_ONCE):
-            places = held[at : at + TABLES_AT_ONCE]
-            for place, data in self._read(places, calibrated):
-                found = self._table(_kind(calibrated), place, data, last)
-                if found is not None:
-                    scratch.want_files(kept and len(found.campaigns) * keys.SHARDS >= MANY)
-                    last = tables[place.hour] = scratch.stored(found)
+        tables, scratch = dict[int, PackedTable](), Scratch()
+        for place, found in self._packed(held, calibrated):
+            if found is not None:
+                scratch.want_files(kept and len(found.campaigns) * keys.SHARDS >= MANY)
+                tables[place.hour] = scratch.stored(found)
         return tables
 
     def breakdown(
@@ -320,32 +316,36 @@ class BinsStore:
                 yield self._tables(shard, target, hours, calibrated)
             return
         held = [TargetHour(shard, target, hour) for shard in shards for hour in hours]
-        for place, data in self._read(held, calibrated):
-            found = self._table(_kind(calibrated), place, data, None)
+        for _, found in self._packed(held, calibrated):
             yield [] if found is None else [found]
 
     @reaching_the_store()
     def _tables(self, shard: int, target: str, hours: range, calibrated: bool) -> list[PackedTable]:
-        """One shard's tables whose sum is that of the hours: so many, or one more, at most."""
+        """One shard's tables whose sum is that of the hours, at most TABLES_AT_ONCE."""
         held = [TargetHour(shard, target, hour) for hour in hours]
         tables, scratch = list[PackedTable](), Scratch()
-        for at in range(0, len(held), TABLES_AT_ONCE):
-            if tables:
+        for _, found in self._packed(held, calibrated):
+            if found is not None:
+                scratch.want_files(len(found.campaigns) * keys.SHARDS >= MANY)
+                tables.append(scratch.stored(found))
+            if len(tables) > TABLES_AT_ONCE:
                 tables = [BinsTable.merge_packed(tables).packed]
-            for place, data in self._read(held[at : at + TABLES_AT_ONCE], calibrated):
-                last = tables[-1] if tables else None
-                found = self._table(_kind(calibrated), place, data, last)
-                if found is not None:
-                    scratch.want_files(
-                        len(hours) > 1 and len(found.campaigns) * keys.SHARDS >= MANY
-                    )
-                    tables.append(scratch.stored(found))
         return tables
+
+    def _packed(
+        self, held: list[TargetHour], calibrated: bool
+    ) -> Iterator[tuple[TargetHour, PackedTable | None]]:
+        """Each with its table: None where there is none, or none that can be read."""
+        kind = Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
+        last = None
+        for place, data in self._read(held, calibrated):
+            found = self._table(kind, place, data, last)
+            last = last if found is None else found
+            yield place, found
 
     def _table(
         self, kind: Damaged, place: TargetHour, data: _Reply, like: PackedTable | None
     ) -> PackedTable | None:
-        """None where there is none, or none that can be read."""
         if data is None:
             return None
         try:
@@ -373,7 +373,8 @@ class BinsStore:
             found = self._read_together(some, calibrated)
             yield from found
             largest = max(len(data) if isinstance(data, bytes) else 0 for _, data in found)
-            at, count = at + count, max(1, _REPLY_BYTES // max(largest, 1))
+            at += count
+            count = min(TABLES_AT_ONCE, max(1, _REPLY_BYTES // max(largest, 1)))
 
     @reaching_the_store()
     def _read_together(
@@ -391,10 +392,6 @@ class BinsStore:
             if not is_wrong_type(error):
                 raise error
         return list(zip(held, map(_table_of, replies), strict=True))
-
-
-def _kind(calibrated: bool) -> Damaged:
-    return Damaged.CALIBRATED_BINS if calibrated else Damaged.BINS
 
 
 def _table_of(reply: _Reply | list[bytes | None]) -> _Reply:

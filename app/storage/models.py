@@ -55,21 +55,16 @@ class Trained:
 
 
 class Models:
-    """The last `kept` trainings of each target."""
+    """The last KEPT trainings of each target."""
 
-    def __init__(
-        self, client: redis.Redis, kept: int = KEPT, chunk_bytes: int = CHUNK_BYTES
-    ) -> None:
-        if kept < 1:
-            raise ValueError(f"kept = {kept}: at least 1 model must be kept")
+    def __init__(self, client: redis.Redis, chunk_bytes: int = CHUNK_BYTES) -> None:
         self._client = client
-        self._kept = kept
         self._chunk_bytes = chunk_bytes
         self._publish = client.register_script(lua("publish_model"))
 
     @reaching_the_store()
     def publish(self, lease_token: LeaseToken, trained: Trained) -> str:
-        """Keep a training's outcome and drop the oldest beyond `kept`; returns its version.
+        """Keep a training's outcome and drop the oldest beyond KEPT; returns its version.
 
         Raises LeaseLost, and changes nothing, when the token's lease is not held any more.
         """
@@ -139,7 +134,7 @@ class Models:
 
     def _keep(self, lease_token: LeaseToken, target: str, version: str) -> None:
         names = [keys.lease(lease_token.name), keys.model(target, version), keys.models(target)]
-        arguments = (lease_token.value, version, self._kept, keys.model(target, ""))
+        arguments = (lease_token.value, version, KEPT, keys.model(target, ""))
         status = self._publish(keys=names, args=arguments)
         check_published(status, lease_token.name, f"model {version!r}")
 

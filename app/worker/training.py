@@ -52,14 +52,7 @@ class ConvertedClicks:
     @classmethod
     def of(cls, clicks: Clicks, known: Attribution) -> Self:
         """Those of the clicks that have converted, without their features."""
-        bare = Clicks(
-            clicks.clicked_at,
-            clicks.campaigns,
-            clicks.rows,
-            clicks.scores,
-            Features({}, len(clicks)),
-        )
-        chosen = known.converted
+        bare, chosen = replace(clicks, features=Features({}, len(clicks))), known.converted
         return cls(bare.select(chosen), known.delay[chosen], known.age[chosen])
 
 

@@ -140,8 +140,3 @@ def test_attempts_of_one_training_are_counted(models, redis_client):
     assert redis_client.ttl(names.training("conversion", 86_400.0)) > 0
     models.forget_attempts("conversion", 86_400.0)
     assert models.attempt("conversion", 86_400.0) == 1
-
-
-def test_at_least_one_is_kept(redis_client):
-    with pytest.raises(ValueError, match="kept = 0: at least 1 model must be kept"):
-        Models(redis_client, kept=0)

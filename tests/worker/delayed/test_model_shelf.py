@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.storage import keys as names
-from app.storage.models import Models, Trained
+from app.storage.models import Trained
 from app.worker.model_cache import ModelCache
 from app.worker.model_trial import TrialFailed
 from pccem import DelayDistribution, Features, PostClickModel, seal
@@ -167,9 +167,8 @@ def test_with_no_model_left_its_delays_are(publish, shelf):
     assert "seal" in found.refused
 
 
-def test_only_the_last_few_are_held(redis_client, lease, delays):
-    models = Models(redis_client, kept=20)
-    shelf = ModelCache(models, lambda: KEY, trial=lambda data: None)
+def test_only_the_last_few_are_held(models, shelf, lease, delays, monkeypatch):
+    monkeypatch.setattr("app.storage.models.KEPT", 20)
     for as_of in range(12):
         packed = delays.to_dict()
         models.publish(lease.token, Trained(TARGET, WINDOW, as_of, 0.0, "delays", {}, packed))
