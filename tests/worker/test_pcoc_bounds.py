@@ -1,4 +1,4 @@
-"""What hours say of campaigns: each hour once, whatever happens; shown as gauges and over HTTP."""
+"""What hours say of campaigns: each hour once, whatever happens."""
 
 import numpy as np
 import pytest
