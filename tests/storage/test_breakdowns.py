@@ -196,6 +196,22 @@ def test_every_breakdown_has_each_event_once_whatever_is_repeated(append, redis_
         assert by_field(store) == expected_by_field(sent(rows))
 
 
+def test_a_breakdown_of_many_hours_is_the_sum_of_theirs(append, store):
+    batch, hours = EventBatch(), (HOUR, HOUR + 1, HOUR + 40)
+    for hour in hours:
+        for campaign in CAMPAIGNS:
+            event = "click", hour, campaign, 0.5, 1.0, 0.0
+            batch.add(*event, terms=Terms(bucket=7, bid=2.0))
+    append(batch)
+    store.fold()
+
+    for name in ("bid", "units"):
+        each = (store.breakdown("click", name, hour, hour + 1) for hour in hours)
+        whole = BinsTable.merge(store.breakdown("click", name, HOUR, HOUR + 41))
+        assert whole == BinsTable.merge(map(BinsTable.merge, each))
+        assert whole.total().total_count == len(hours) * len(CAMPAIGNS) * (1 + (name == "bid"))
+
+
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_fold_that_dies_neither_doubles_nor_loses(append, store, redis_url, moment):
     rows = drawn_rows(3, 90)
