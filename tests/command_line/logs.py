@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from evaluation import EventTable, Platform
@@ -29,8 +31,19 @@ def columns(table: EventTable) -> dict[str, Any]:
     }
 
 
-def write_log(path: Path, table: EventTable) -> Path:
-    """The events as Parquet, not in order of time."""
-    order = np.random.default_rng(0).permutation(len(table))
-    pq.write_table(pa.table(columns(table.select(order))), path)
+def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
+    """The columns as Parquet, CSV or JSON lines, whichever the name says."""
+    table = pa.table(columns)
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, **options)
+    elif path.suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    else:
+        path.write_bytes(b"\n".join(map(orjson.dumps, table.to_pylist())))
     return path
+
+
+def write_log(path: Path, table: EventTable) -> Path:
+    """The events, not in order of time."""
+    order = np.random.default_rng(0).permutation(len(table))
+    return write(path, columns(table.select(order)))

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tests.command_line import logs
 from tests.command_line.logs import START
 
 Scores = NDArray[np.float64]
@@ -35,8 +34,7 @@ def write(path: Path, columns: dict[str, Any], **changes: Any) -> Path:
     """The columns with changes as Parquet; a change to None leaves a column out."""
     held = {name: column for name, column in {**columns, **changes}.items() if column is not None}
     held.pop("odds", None)
-    pq.write_table(pa.table(held), path)
-    return path
+    return logs.write(path, held)
 
 
 def two_logs(folder: Path, shift: float = 0.0, noise: float = 0.0, **options: Any) -> list[Path]:

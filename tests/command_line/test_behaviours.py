@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
+
+from tests.command_line.logs import write
 
 ASKED = ("--behaviour", "seconds=first+second", "--behaviour", "pages", "--feature", "device")
 
@@ -28,9 +27,7 @@ def visits(n: int = 600) -> dict[str, Any]:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    path = tmp_path / "visits.parquet"
-    pq.write_table(pa.table(visits()), path)
-    return path
+    return write(tmp_path / "visits.parquet", visits())
 
 
 def test_a_behaviour_that_tells_raises_the_auc(log, answered):
@@ -99,12 +96,9 @@ def test_without_features_there_is_nothing_to_compare_with(log, called):
 
 
 def test_a_csv_with_gaps(tmp_path, called):
-    table = pa.table(visits())
-    gaps = pa.array([None if row % 3 == 0 else row for row in range(len(table))])
-    path = tmp_path / "visits.csv"
-    pa.csv.write_csv(table.set_column(2, "pages", gaps), path)
+    gaps = [None if row % 3 == 0 else row for row in range(600)]
 
-    run = called("behaviours", path, *ASKED)
+    run = called("behaviours", write(tmp_path / "visits.csv", {**visits(), "pages": gaps}), *ASKED)
 
     assert run.returncode == 0, run.stderr
     assert "Conversion rate by pages, 200 clicks without it" in run.stdout
@@ -124,9 +118,7 @@ def test_a_csv_with_gaps(tmp_path, called):
     ],
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, refused, options, expected):
-    columns = visits(60)
-    half = np.array([0.0, 0.5] * 30)
-    path = tmp_path / "visits.parquet"
-    pq.write_table(pa.table({**columns, "half": half, "never": np.zeros(60)}), path)
+    columns = {**visits(60), "half": [0.0, 0.5] * 30, "never": np.zeros(60)}
+    path = write(tmp_path / "visits.parquet", columns)
 
     assert expected in refused("behaviours", path, *options)

@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure import evaluate
 from evaluation import EventTable, Platform, auc, cs_auc, gauc, gc_n, gcs_auc, pcoc, ropr, scorecard
 from evaluation.streaming.log import RowLimits
-from tests.command_line.logs import START
+from tests.command_line.logs import START, write
 
 NO_MAINLINE = "no row has slot = 'roof', so there is no mainline. slot is one of: side, top"
 CONTRACT = ("n", "positives", "pcoc", "log_loss", "auc", "gc_3", "gc_4", "gc_5")
@@ -37,11 +35,6 @@ def table(hours: int = 4, impressions: int = 600) -> dict[str, Any]:
         "user": rng.integers(0, 50, size),
         "slot": rng.choice(["top", "side"], size, p=[0.3, 0.7]),
     }
-
-
-def write(path: Path, columns: dict[str, Any]) -> Path:
-    pq.write_table(pa.table(columns), path)
-    return path
 
 
 @pytest.fixture
@@ -206,12 +199,16 @@ def test_hours_of_a_day_stand_in_order_and_more_by_how_far_off_they_are(tmp_path
 
 
 def test_a_log_too_long_to_be_held_says_so(log, answered, monkeypatch):
+    """Slices are numbered as their names come up, batch after batch."""
     exact = answered("evaluate", log)
     monkeypatch.setattr(evaluate, "ROOM", RowLimits(500, 300, 200))
     monkeypatch.setattr(evaluate, "BATCH_ROWS", 400)
 
     found = answered("evaluate", log)
 
+    for slices in ("campaigns", "hours"):
+        sizes = ({name: row["n"] for name, row in each[slices].items()} for each in (found, exact))
+        assert next(sizes) == next(sizes)
     raw = found["rows"]["raw"]
     assert raw["log_loss"] == pytest.approx(exact["rows"]["raw"]["log_loss"])
     assert abs(raw["auc"] - exact["rows"]["raw"]["auc"]) <= raw["auc_error_at_most"]

@@ -1,37 +1,23 @@
 """`sirocco evaluate --fields`: errors by field, and the worst segment of fields and pairs."""
 
-from pathlib import Path
-
-import orjson
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure import evaluate
 from evaluation.fields.field_errors import field_ece, field_rce, mf_rce
 from evaluation.fields.multicalibration import multicalibration
 from evaluation.fields.segments import SegmentLimits
+from tests.command_line.logs import write
 from tests.evaluation.fields.field_logs import field_log
 
 P, Y, _, FIELDS, _ = field_log(6_000)
 NAMES = {field: [f"{field[0]}{i}" for i in values] for field, values in FIELDS.items()}
+LOG = {"score": P, "outcome": Y, **NAMES}
 
 
-@pytest.fixture(params=["parquet", "csv", "jsonl"])
-def log(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
-    table = pa.table({"score": P, "outcome": Y, **NAMES})
-    path = tmp_path / f"log.{request.param}"
-    if request.param == "parquet":
-        pq.write_table(table, path)
-    elif request.param == "csv":
-        pa_csv.write_csv(table, path)
-    else:
-        path.write_bytes(b"\n".join(orjson.dumps(row) for row in table.to_pylist()))
-    return path
+@pytest.mark.parametrize("name", ["log.parquet", "log.csv", "log.jsonl"])
+def test_json_has_what_the_functions_give(tmp_path, answered, name):
+    log = write(tmp_path / name, LOG)
 
-
-def test_json_has_what_the_functions_give(log, answered):
     found = answered("evaluate", log, "--fields", "device,place")["fields"]
 
     device, mce = found["by_field"]["device"], found["mce"]
@@ -49,7 +35,7 @@ def test_json_has_what_the_functions_give(log, answered):
 
 def test_a_long_log_is_measured_from_cells(tmp_path, answered, monkeypatch):
     """In bounded memory: sums are exact, the worst segment within 2 %."""
-    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    write(tmp_path / "log.parquet", LOG)
     monkeypatch.setattr(evaluate, "FIELD_ROWS", 1_000)
     monkeypatch.setattr(evaluate, "BATCH_ROWS", 500)
     found = answered("evaluate", "log.parquet", "--fields", "device,place")
@@ -61,7 +47,7 @@ def test_a_long_log_is_measured_from_cells(tmp_path, answered, monkeypatch):
 
 
 def test_words_and_report_name_the_worst(tmp_path, called):
-    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    write(tmp_path / "log.parquet", LOG)
     run = called("evaluate", "log.parquet", "--fields", " device, place", "--report", "log.html")
 
     page = (tmp_path / "log.html").read_text()
@@ -82,6 +68,6 @@ def test_words_and_report_name_the_worst(tmp_path, called):
     ],
 )
 def test_fields_that_cannot_be(tmp_path, refused, fields, said):
-    pq.write_table(pa.table({"score": P, "outcome": Y, **NAMES}), tmp_path / "log.parquet")
+    write(tmp_path / "log.parquet", LOG)
 
     assert said in refused("evaluate", "log.parquet", "--fields", fields)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure import evaluate
 from app.datasets import evaluation_log
 from evaluation import auc, pcoc
 from tests.command_line.conftest import Answered
+from tests.command_line.logs import write
 
 HEAD = "time,campaign,score,outcome,bid\n"
 ROW = "1767225600,a,0.25,1,2\n"
@@ -34,11 +34,6 @@ def good(size: int = SIZE) -> dict[str, Any]:
     }
 
 
-def write(path: Path, columns: dict[str, Any], **options: Any) -> Path:
-    pq.write_table(pa.table(columns), path, **options)
-    return path
-
-
 @pytest.fixture
 def measured(tmp_path: Path, answered: Answered) -> Callable[..., Any]:
     """What the command says about columns."""
@@ -55,17 +50,11 @@ def text(tmp_path: Path, content: str, name: str = "log.csv") -> Path:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "Empty CSV file"),
-        (HEAD, "the log has no rows"),
         ("time,ad,pctr\n1,a,0.5\n", "has no column 'score': name the score column with --score."),
-        ("score,score,outcome\n1,1,1\n", "log.csv has 2 columns named 'score'"),
         ("score,outcome,campaign,campaign\n1,1,a,a\n", "log.csv has 2 columns named 'campaign'"),
-        (f"{HEAD}{ROW}1767225600,a,0.5\n", "Row #3: Expected 5 columns, got 3"),
         (f"{HEAD}{ROW}1767225600,a,1.5,1,2\n", "log.csv, row 2: score = 1.5; a score must be"),
         (f"{HEAD}{ROW}1767225600,a,0.5,-1,2\n", "log.csv, row 2: outcome = -1.0; an outcome"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,-3\n", "log.csv, row 2: bid = -3.0; a bid is a number"),
-        (f"{HEAD}{ROW}1767225600,a,0.5,1,1e300\n", "log.csv, row 2: bid = 1e+300; a bid is a"),
-        (f"{HEAD}{ROW}1767225600,a,0.5,1,inf\n", "log.csv, row 2: bid = inf; a bid is a number"),
         (f"{HEAD}{ROW}1767225600,a,0.2_5,1,2\n", "row 2: score = '0.2_5'; a score must be"),
         (f"{HEAD}{ROW}1767225600,a,0.\u0662,1,2\n", "row 2: score = '0.\u0662'; a score must be"),
         (f"{HEAD}{ROW}1767225600,a,0.5,1,true\n", "log.csv, row 2: bid = 'true'; a bid is a"),
@@ -111,14 +100,14 @@ def test_a_column_that_is_named_must_be_there(tmp_path, refused, option):
     )
 
 
-@pytest.mark.parametrize("name", ["log.csv", "log.csv.gz", "log.parquet"])
 @pytest.mark.parametrize(
-    ("column", "value", "expected"),
+    ("name", "column", "value", "expected"),
     [
-        ("score", "much", "row 41235: score = 'much'; a score must be a number in [0, 1]"),
-        ("outcome", "yes", "row 41235: outcome = 'yes'; an outcome must be a number in [0, 1]"),
-        ("time", "noon", "row 41235: time = 'noon'; a time is a timestamp"),
-        ("bid", "-1", "row 41235: bid = "),
+        ("log.csv", "score", "much", "score = 'much'; a score must be a number in [0, 1]"),
+        ("log.csv", "outcome", "yes", "outcome = 'yes'; an outcome must be a number in [0, 1]"),
+        ("log.csv", "time", "noon", "time = 'noon'; a time is a timestamp"),
+        ("log.csv.gz", "bid", "-1", "bid = -1.0; a bid is a number from 0"),
+        ("log.parquet", "score", "much", "score = 'much'; a score must be a number in [0, 1]"),
     ],
 )
 def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
@@ -138,7 +127,7 @@ def test_a_bad_value_deep_in_the_file_is_named_with_its_row(
         content = ("\n".join(lines) + "\n").encode()
         path.write_bytes(gzip.compress(content, 1) if name.endswith("gz") else content)
 
-    assert expected in refused("evaluate", path)
+    assert f"row 41235: {expected}" in refused("evaluate", path)
 
 
 @pytest.mark.slow

@@ -1,31 +1,23 @@
 """Logs of every kind give the same events; every error of one names the file, and where it applies
 row, column, value and rule."""
 
-import bz2
-import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from app.datasets.impressions import LogColumns, read_log
 from app.errors import CommandError
 from evaluation import EventTable
+from tests.command_line.logs import write
 
 TIMES = [1767225600.0, 1767229200.5, 1767232800.25]
 CAMPAIGNS = ["b", "a", "b"]
 SCORES = [0.1, 0.25, 1e-7]
 OUTCOMES = [0.0, 1.0, 0.5]
-
-
-def as_text(delimiter: str) -> bytes:
-    columns = zip(TIMES, CAMPAIGNS, SCORES, OUTCOMES, strict=True)
-    lines = [["time", "campaign", "score", "outcome"], *([*map(str, row)] for row in columns)]
-    return "\n".join(delimiter.join(line) for line in lines).encode()
 
 
 def assert_the_events(events: EventTable) -> None:
@@ -36,32 +28,9 @@ def assert_the_events(events: EventTable) -> None:
     assert events.outcomes.tolist() == OUTCOMES
 
 
-def zstandard(data: bytes) -> bytes:
-    return bytes(pa.compress(data, codec="zstd", asbytes=True))
-
-
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        ("log.csv", bytes),
-        ("log.CSV", bytes),
-        ("log.tsv", bytes),
-        ("log.csv.gz", gzip.compress),
-        ("log.tsv.bz2", bz2.compress),
-        ("my.log.csv.zst", zstandard),
-    ],
-)
-def test_text_is_read_plain_and_compressed(tmp_path, name, pack):
-    path = tmp_path / name
-    path.write_bytes(pack(as_text("\t" if ".tsv" in name else ",")))
-
-    assert_the_events(read_log(path, LogColumns()))
-
-
-def write_parquet(path: Path, **columns: Any) -> Path:
-    table = {"time": TIMES, "campaign": CAMPAIGNS, "score": SCORES, "outcome": OUTCOMES, **columns}
-    pq.write_table(pa.table(table), path)
-    return path
+def write_parquet(folder: Path, **changes: Any) -> Path:
+    columns = {"time": TIMES, "campaign": CAMPAIGNS, "score": SCORES, "outcome": OUTCOMES}
+    return write(folder / "log.parquet", columns | changes)
 
 
 def moments() -> list[datetime]:
@@ -82,26 +51,11 @@ def moments() -> list[datetime]:
     ],
 )
 def test_times_are_timestamps_text_or_seconds(tmp_path, times):
-    assert_the_events(read_log(write_parquet(tmp_path / "log.parquet", time=times), LogColumns()))
-
-
-@pytest.mark.parametrize(
-    ("column", "values"),
-    [
-        ("campaign", pa.array(CAMPAIGNS).dictionary_encode()),
-        ("campaign", pa.array(CAMPAIGNS, pa.large_string())),
-        ("score", [str(score) for score in SCORES]),
-        ("score", [f" {score} " for score in SCORES]),
-    ],
-)
-def test_columns_of_other_types_are_converted(tmp_path, column, values):
-    path = write_parquet(tmp_path / "log.parquet", **{column: values})
-
-    assert_the_events(read_log(path, LogColumns()))
+    assert_the_events(read_log(write_parquet(tmp_path, time=times), LogColumns()))
 
 
 def test_numbers_name_campaigns_and_truth_values_are_outcomes(tmp_path):
-    path = write_parquet(tmp_path / "log.parquet", campaign=[7, 12, 7], outcome=[True, False, True])
+    path = write_parquet(tmp_path, campaign=[7, 12, 7], outcome=[True, False, True])
 
     events = read_log(path, LogColumns())
 
@@ -122,7 +76,7 @@ def test_columns_are_found_by_the_names_given(tmp_path):
 
 
 def test_a_log_without_bids_has_none(tmp_path):
-    assert read_log(write_parquet(tmp_path / "log.parquet"), LogColumns()).bids is None
+    assert read_log(write_parquet(tmp_path), LogColumns()).bids is None
 
 
 def test_the_last_bit_of_a_score_survives_text(tmp_path):
@@ -176,11 +130,7 @@ def test_a_bad_value_is_named_with_its_row(tmp_path, row, expected):
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_a_missing_column_lists_those_that_exist(tmp_path, name):
-    path = tmp_path / name
-    if name == "log.csv":
-        path.write_text("time,ad,pctr\n1767225600,a,0.5\n")
-    else:
-        pq.write_table(pa.table({"time": [1.0], "ad": ["a"], "pctr": [0.5]}), path)
+    path = write(tmp_path / name, {"time": [1.0], "ad": ["a"], "pctr": [0.5]})
 
     assert error_of(path) == (
         f"{name} has no column 'score': name the score column with --score. It has: time, ad, pctr"
@@ -211,8 +161,6 @@ def test_a_broken_file_says_what_is_wrong(tmp_path, name, content, expected):
 
 @pytest.mark.parametrize("kind", [pa.time32("ms"), pa.duration("s")])
 def test_times_of_day_are_no_times(tmp_path, kind):
-    path = tmp_path / "log.parquet"
-    row = {"time": pa.array([1], kind), "campaign": ["a"], "score": [0.5], "outcome": [1]}
-    pq.write_table(pa.table(row), path)
+    path = write_parquet(tmp_path, time=pa.array([1, 2, 3], kind))
 
     assert error_of(path) == f"log.parquet: column 'time' holds {kind}; {TIME_RULE}"

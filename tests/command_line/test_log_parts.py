@@ -20,7 +20,7 @@ from app.datasets.options import Reading
 from app.datasets.parts import name_of, parts_of, refuse_inside, shown
 from app.errors import CommandError
 from evaluation import EventTable
-from tests.command_line.logs import columns, events
+from tests.command_line.logs import columns, events, write
 
 EVENTS = events(3, 60)
 CUTS = (0, 7, 20, len(EVENTS))
@@ -65,8 +65,11 @@ def zstandard(data: bytes) -> bytes:
 FORMATS: dict[str, Callable[[dict[str, list[Any]]], bytes]] = {
     ".parquet": parquet,
     ".csv": text,
+    ".CSV": text,
+    ".tsv": lambda part: text(part, "\t"),
+    ".csv.gz": lambda part: gzip.compress(text(part)),
     ".tsv.bz2": lambda part: bz2.compress(text(part, "\t")),
-    ".csv.zst": lambda part: zstandard(text(part)),
+    ".my.csv.zst": lambda part: zstandard(text(part)),
     ".jsonl": json_lines,
     ".ndjson.gz": lambda part: gzip.compress(json_lines(part)),
 }
@@ -146,7 +149,7 @@ def test_folders_name_columns(tmp_path):
         folder = tmp_path / "log" / f"campaign={name}"
         folder.mkdir(parents=True)
         rows = {"time": [1767225600] * len(scores), "score": scores, "outcome": [1] * len(scores)}
-        pq.write_table(pa.table(rows), folder / "x.parquet")
+        write(folder / "x.parquet", rows)
 
     assert "campaign=__HIVE_DEFAULT_PARTITION__/x.parquet, row 1: campaign = ''" in error_of(
         tmp_path / "log"

@@ -5,17 +5,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from app.datasets.impressions import LogColumns, read_log
 from app.datasets.options import Reading
 from app.errors import CommandError
-from tests.command_line.logs import columns, events, write_log
+from tests.command_line.logs import columns, events, write, write_log
 
 HEAD = "time,campaign,score,outcome\n"
 GOOD = "1767225600,a,0.5,1\n"
 START = 1767225600.0
+ONE = {"campaign": ["a"], "score": [1], "outcome": [1]}
 
 
 def csv(tmp_path: Path, rows: str, head: str = HEAD) -> Path:
@@ -39,10 +39,7 @@ def test_times_in_a_unit(tmp_path, unit, number):
 
 @pytest.mark.parametrize("number", [1767225600500, 1767225600500000, 1767225600500000000])
 def test_numbers_of_parquet_have_a_unit_too(tmp_path, number):
-    path = tmp_path / "log.parquet"
-    pq.write_table(
-        pa.table({"time": [number], "campaign": ["a"], "score": [1], "outcome": [1]}), path
-    )
+    path = write(tmp_path / "log.parquet", {**ONE, "time": [number]})
     unit = {13: "ms", 16: "us", 19: "ns"}[len(str(number))]
 
     assert times(path, time_unit=unit) == [START + 0.5]
@@ -78,9 +75,7 @@ def test_timestamps_without_a_zone_are_of_the_zone_given(tmp_path):
     path = tmp_path / "log.parquet"
     for zone, shift in ((None, 3600), ("UTC", 0)):
         moment = pa.array([int(START)], pa.timestamp("s", zone))
-        pq.write_table(
-            pa.table({"time": moment, "campaign": ["a"], "score": [1], "outcome": [1]}), path
-        )
+        write(path, {**ONE, "time": moment})
         assert times(path, time_zone="Europe/Vienna") == [START - shift]
     with pytest.raises(CommandError, match="--time-zone 'Mars/Base': give a name such as"):
         Reading(time_zone="Mars/Base")
@@ -134,8 +129,8 @@ def test_commands_say_what_they_skipped(tmp_path, answered):
     assert set(found["campaigns"]) == {"a"}
 
 
-def weighted(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """Impressions, the same with a weight each, and the same as counts."""
+def weighted(tmp_path: Path) -> dict[str, Path]:
+    """Rows, the same with a weight each, counts of impressions and clicks, and those one by one."""
     table = events(9, 300)
     rng = np.random.default_rng(1)
     weights = rng.integers(0, 4, len(table))
@@ -145,14 +140,13 @@ def weighted(tmp_path: Path) -> tuple[Path, Path, Path]:
     first = np.repeat(np.cumsum(weights) - weights, weights)
     single["outcome"] = np.arange(len(first)) - first < np.repeat(clicks, weights)
     del single["weight"]
-    paths = tuple(tmp_path / f"{name}.parquet" for name in ("rows", "weights", "counts"))
-    pq.write_table(pa.table({**held, "outcome": table.outcomes}), paths[1])
-    repeated = {name: np.repeat(np.asarray(c), weights) for name, c in held.items()}
-    pq.write_table(pa.table({**repeated, "outcome": np.repeat(table.outcomes, weights)}), paths[0])
-    del held["outcome"]
-    pq.write_table(pa.table({**held, "clicks": clicks}), paths[2])
-    pq.write_table(pa.table(single), tmp_path / "single.parquet")
-    return paths[0], paths[1], paths[2]
+    logs = {
+        "rows": {name: np.repeat(column, weights) for name, column in held.items()},
+        "weights": held,
+        "counts": {**{n: c for n, c in held.items() if n != "outcome"}, "clicks": clicks},
+        "single": single,
+    }
+    return {name: write(tmp_path / f"{name}.parquet", log) for name, log in logs.items()}
 
 
 def assert_close(found: Any, expected: Any, without: str = "") -> None:
@@ -164,26 +158,27 @@ def assert_close(found: Any, expected: Any, without: str = "") -> None:
 
 
 def test_a_weight_is_that_many_rows(tmp_path, answered):
-    rows, weights, _ = weighted(tmp_path)
+    logs = weighted(tmp_path)
 
-    one, other = answered("evaluate", rows), answered("evaluate", weights, "--weights", "weight")
+    one = answered("evaluate", logs["rows"])
+    other = answered("evaluate", logs["weights"], "--weights", "weight")
 
     assert_close(other["rows"]["raw"], one["rows"]["raw"])
     assert other["campaigns"].keys() == one["campaigns"].keys()
 
 
 def test_counts_are_that_many_impressions(tmp_path, answered):
-    _, _, counts = weighted(tmp_path)
+    logs = weighted(tmp_path)
     options = ("--impressions", "weight", "--clicks", "clicks")
 
-    one = answered("evaluate", tmp_path / "single.parquet")["rows"]["raw"]
-    other = answered("evaluate", counts, *options)["rows"]["raw"]
+    one = answered("evaluate", logs["single"])["rows"]["raw"]
+    other = answered("evaluate", logs["counts"], *options)["rows"]["raw"]
 
     # csAUC needs outcomes of 0 and 1, a count has a rate.
     assert_close(other, one, without="cs_auc")
     backtest = ("--window", "3h", "--calibrators", "sir,isotonic", "--draws", "0")
-    one = answered("backtest", tmp_path / "single.parquet", *backtest)["rows"]
-    other = answered("backtest", counts, *backtest, *options)["rows"]
+    one = answered("backtest", logs["single"], *backtest)["rows"]
+    other = answered("backtest", logs["counts"], *backtest, *options)["rows"]
     for name, card in one.items():
         assert_close(other[name], card)
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.datasets import predictions
 from evaluation import log_loss
-from tests.command_line.logs import columns, events
+from tests.command_line.logs import columns, events, write
 
 QUICK = ("--window", "3h", "--calibrators", "sir,pooled", "--draws", "0", "--json")
 
@@ -25,9 +25,7 @@ def log(tmp_path: Path) -> Path:
     held["score"][5] = 1.5
     (tmp_path / "log").mkdir()
     for name, part in (("a", slice(0, 700)), ("b", slice(700, None))):
-        pq.write_table(
-            pa.table({k: v[part] for k, v in held.items()}), tmp_path / f"log/{name}.parquet"
-        )
+        write(tmp_path / f"log/{name}.parquet", {k: v[part] for k, v in held.items()})
     return tmp_path / "log"
 
 

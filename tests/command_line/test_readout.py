@@ -1,15 +1,12 @@
 """`sirocco readout`."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
 
 from evaluation import ab_analysis
+from tests.command_line.logs import write
 
 HEAD = "arm,cost,value,outcome\ncontrol,1,0,1\n"
 
@@ -29,21 +26,12 @@ def impressions(users: int = 600, lift: float = 2.0) -> dict[str, Any]:
     }
 
 
-def written(path: Path, columns: dict[str, Any]) -> Path:
-    table = pa.table(columns)
-    if path.suffix == ".csv":
-        pa.csv.write_csv(table, path)
-    else:
-        pq.write_table(table, path)
-    return path
-
-
 @pytest.mark.parametrize("name", ["test.parquet", "test.csv"])
 def test_the_numbers_are_those_of_the_library(tmp_path, answered, name):
     """Rows by arm, lifts with intervals, verdicts and the check of the split."""
     log = impressions()
 
-    found = answered("readout", written(tmp_path / name, log), "--unit", "user")
+    found = answered("readout", write(tmp_path / name, log), "--unit", "user")
 
     amounts = log["arm"], log["cost"], log["value"]
     expected = ab_analysis(*amounts, clicks=log["outcome"], control="control", units=log["user"])
@@ -71,7 +59,7 @@ def test_the_numbers_are_those_of_the_library(tmp_path, answered, name):
 
 
 def test_tables_and_verdicts_in_words(tmp_path, called):
-    run = called("readout", written(tmp_path / "test.parquet", impressions()), "--unit", "user")
+    run = called("readout", write(tmp_path / "test.parquet", impressions()), "--unit", "user")
 
     assert run.returncode == 0, run.stderr
     lines = run.stdout.splitlines()
@@ -88,7 +76,7 @@ def test_tables_and_verdicts_in_words(tmp_path, called):
 
 def test_a_wrong_split_is_the_first_thing_said(tmp_path, called, answered):
     """Half and half where nine to one was meant."""
-    path = written(tmp_path / "test.parquet", impressions())
+    path = write(tmp_path / "test.parquet", impressions())
     split = ("--split", "control=9", "--split", "new=1")
 
     run = called("readout", path, "--unit", "user", *split)
@@ -103,7 +91,7 @@ def test_a_wrong_split_is_the_first_thing_said(tmp_path, called, answered):
 def test_columns_have_names_of_their_own(tmp_path, answered):
     log = impressions()
     names = {"arm": "bucket", "cost": "paid", "value": "sales", "outcome": "click"}
-    path = written(tmp_path / "test.parquet", {names.get(n, n): c for n, c in log.items()})
+    path = write(tmp_path / "test.parquet", {names.get(n, n): c for n, c in log.items()})
     chosen = [text for what, name in names.items() for text in (f"--{what}", name)]
 
     found = answered("readout", path, *chosen, "--control", "new")
@@ -116,7 +104,7 @@ def test_columns_have_names_of_their_own(tmp_path, answered):
 def test_what_the_log_does_not_have_is_left_out_and_said(tmp_path, called, answered):
     """Cost alone gives RPM."""
     log = impressions()
-    path = written(tmp_path / "test.parquet", {name: log[name] for name in ("arm", "cost")})
+    path = write(tmp_path / "test.parquet", {name: log[name] for name in ("arm", "cost")})
 
     run = called("readout", path)
 
@@ -133,7 +121,7 @@ def test_what_the_log_does_not_have_is_left_out_and_said(tmp_path, called, answe
 def test_an_arm_without_clicks_cannot_be_compared(tmp_path, called, answered):
     """Undefined is null in JSON and a dash in the table."""
     log = {**impressions(), "outcome": np.zeros(len(impressions()["arm"]), int)}
-    path = written(tmp_path / "test.parquet", log)
+    path = write(tmp_path / "test.parquet", log)
 
     run, found = called("readout", path), answered("readout", path)
 
@@ -147,7 +135,7 @@ def test_an_arm_without_clicks_cannot_be_compared(tmp_path, called, answered):
 def test_names_of_arms_are_not_markup(tmp_path, called):
     """A name in square brackets is printed as it is."""
     log = impressions()
-    path = written(
+    path = write(
         tmp_path / "test.parquet", {**log, "arm": np.where(log["arm"] == "new", "[red]", "[b]")}
     )
 
@@ -224,7 +212,7 @@ def test_a_log_that_is_no_test_is_refused(tmp_path, refused, text, options, expe
 
 
 def test_a_column_of_users_is_no_column_of_arms(tmp_path, refused):
-    path = written(tmp_path / "test.parquet", impressions())
+    path = write(tmp_path / "test.parquet", impressions())
 
     said = refused("readout", path, "--arm", "user", "--control", "0")
 
