@@ -1,5 +1,6 @@
 """Small logs of auctions in files."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +25,15 @@ def write_rows(path: Path, *rows: str, head: str = HEAD) -> Path:
     return path
 
 
-def drawn(pages: int = 2_000, seed: int = 1) -> DrawnSearchLog:
-    """A log of the synthetic search engine, a query for every hundred pages."""
-    return SearchPlatform(pages // 100, pages=pages, seed=seed).draw()
+@cache
+def drawn() -> DrawnSearchLog:
+    """2,000 pages of the synthetic search engine, a query for every hundred."""
+    return SearchPlatform(20, pages=2_000, seed=1).draw()
 
 
-def write_drawn(path: Path, log: DrawnSearchLog, candidate: str = "sharper_head") -> Path:
+def write_drawn(path: Path) -> Path:
     """The log as Parquet under other names of columns, rows not in order."""
+    log = drawn()
     table = pa.table(
         {
             "request": log.log.pages,
@@ -40,7 +43,7 @@ def write_drawn(path: Path, log: DrawnSearchLog, candidate: str = "sharper_head"
             "click": log.log.clicks,
             "cpc": log.log.bids,
             "pctr": log.scores,
-            "pctr_new": log.models[candidate],
+            "pctr_new": log.models["sharper_head"],
         }
     )
     order = np.random.default_rng(0).permutation(len(log.log))

@@ -14,7 +14,7 @@ def test_the_numbers_are_those_of_the_comparison(tmp_path, answered):
     models = {"baseline": log.scores, "candidate": log.models["sharper_head"]}
     expected = compare_auctions(log.log, models, shrinkage=20.0)
 
-    found = answered("auction", write_drawn(tmp_path / "log.parquet", log), *NAMED)
+    found = answered("auction", write_drawn(tmp_path / "log.parquet"), *NAMED)
 
     for name, judged in expected.models.items():
         row = found["rows"][name]
@@ -51,10 +51,9 @@ def test_settings_reach_the_auction(tmp_path, answered):
 def test_a_sweep_tries_both_models(tmp_path, answered):
     """At equal load, against the model and settings in force."""
     log = drawn()
-    path = write_drawn(tmp_path / "log.parquet", log)
-
     points = ("--alphas", "0.8, 1.2", "--loads", "0.9,1")
 
+    path = write_drawn(tmp_path / "log.parquet")
     sweep = answered("auction", path, *NAMED, "--sweep", *points)["sweep"]
 
     keys = [(point["model"], point["alpha"], point["load"]) for point in sweep]
@@ -75,10 +74,11 @@ def test_a_sweep_tries_both_models(tmp_path, answered):
 
 
 def test_the_table_sets_models_beside_each_other(tmp_path, called):
-    """In 80 columns, with a verdict, the sweep, and how to read it on stderr."""
-    path = write_drawn(tmp_path / "log.parquet", drawn())
+    """In 80 columns, with a verdict, the sweep, and how to read it on stderr. The page has changes,
+    operating points at each load, click curve and score quantiles, too."""
+    path = write_drawn(tmp_path / "log.parquet")
 
-    run = called("auction", path, *NAMED, "--sweep")
+    run = called("auction", path, *NAMED, "--sweep", "--loads", "0.9,1", "--report", "out.html")
 
     lines = run.stdout.splitlines()
     assert lines[0] == "log.parquet: 2,000 pages, 28,000 candidates"
@@ -89,6 +89,20 @@ def test_the_table_sets_models_beside_each_other(tmp_path, called):
     assert "AUC and RIG rose: they see only what the model in force chose to show." in run.stdout
     assert all(len(line) <= 80 for line in lines if not line.startswith("Fewer"))
     assert "Simulated: what the logged pages would have brought" in run.stderr
+    assert "Report: out.html" in run.stderr
+    page = (tmp_path / "out.html").read_text()
+    for words in (
+        "Simulated auctions: log.parquet",
+        "Fewer clicks: per page -",
+        "What the models would bring",
+        "Change from the model in force",
+        "Change of clicks at 0.9 times the mainline load",
+        "Change of revenue at equal mainline load",
+        "Click curve",
+        "Errors by score",
+        "Made by: ",
+    ):
+        assert words in page
 
 
 def test_one_model_is_simulated_alone(tmp_path, called, answered):
@@ -96,11 +110,12 @@ def test_one_model_is_simulated_alone(tmp_path, called, answered):
     rows = [row.rpartition(",")[0] for row in ROWS]
     path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
 
-    table = called("auction", path, "--sweep", "--alphas", "1")
+    table = called("auction", path, "--sweep", "--alphas", "1", "--report", "one.html")
     found = answered("auction", path)
 
     assert "give another with --candidate to compare them" in table.stdout
     assert "change" not in table.stdout.splitlines()[1]
+    assert "Change from the model in force" not in (tmp_path / "one.html").read_text()
     assert list(found["rows"]) == ["baseline"]
     assert found["conclusive"] is None
 
@@ -165,13 +180,14 @@ def test_a_log_without_clicks_is_no_crash(tmp_path, called):
     assert row["click_yield"] == 0.0
 
 
-def test_the_demo_needs_no_log_and_knows_the_truth(called, answered):
+def test_the_demo_needs_no_log_and_knows_the_truth(tmp_path, called, answered):
     """AUC and RIG rise, clicks fall, and the truth agrees."""
-    table = called("auction", "--demo", "--pages", "4000")
+    table = called("auction", "--demo", "--pages", "4000", "--report", "demo.html")
     found = answered("auction", "--demo", "--pages", "4000")
 
     assert table.stdout.startswith("Synthetic log 1: 4,000 pages, 56,000 candidates")
     assert "What would really happen" in table.stdout
+    assert "What would really happen" in (tmp_path / "demo.html").read_text()
     before, after = found["rows"].values()
     assert after["auc"] > before["auc"]
     assert after["rig"] > before["rig"]
@@ -192,40 +208,6 @@ def test_the_log_of_the_demo_can_be_kept_and_read(tmp_path, called, answered, re
     assert kept != (tmp_path / name).read_bytes()
     for model, row in shown["rows"].items():
         assert read["rows"][model] == pytest.approx(row)
-
-
-def test_a_report_is_one_page(tmp_path, called):
-    """Conclusion, changes, operating points at each load, click curve and score quantiles."""
-    path = write_drawn(tmp_path / "log.parquet", drawn())
-
-    run = called("auction", path, *NAMED, "--sweep", "--loads", "0.9,1", "--report", "out.html")
-
-    assert "Report: out.html" in run.stderr
-    page = (tmp_path / "out.html").read_text()
-    for words in (
-        "Simulated auctions: log.parquet",
-        "Fewer clicks: per page -",
-        "What the models would bring",
-        "Change from the model in force",
-        "Change of clicks at 0.9 times the mainline load",
-        "Change of revenue at equal mainline load",
-        "Click curve",
-        "Errors by score",
-        "Made by: ",
-    ):
-        assert words in page
-
-
-def test_a_report_of_one_model_has_no_changes(tmp_path, called):
-    """But its figures, and in a demo the truth is told."""
-    rows = [row.rpartition(",")[0] for row in ROWS]
-    path = write_rows(tmp_path / "log.csv", *rows, head="page,query,ad,position,clicked,bid,score")
-
-    called("auction", path, "--report", "one.html")
-    called("auction", "--demo", "--pages", "1000", "--report", "demo.html")
-
-    assert "Change from the model in force" not in (tmp_path / "one.html").read_text()
-    assert "What would really happen" in (tmp_path / "demo.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@ rule."""
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from app.datasets.auctions import AuctionColumns, AuctionLog, read_auction_log
 from app.errors import CommandError
 from evaluation.auction.gsp import SlotLayout
 from tests.command_line.auction_logs import HEAD, ROWS, write_rows
-
-# Without the time, which would make another parameter in every process.
+from tests.command_line.logs import write
 
 ID_RULE = "every candidate has a page, a query and an ad: their names or numbers"
 POSITION_RULE = (
@@ -60,10 +58,8 @@ def test_parquet_of_any_types_is_read(tmp_path, kind):
         position, clicked = pa.nulls(3), pa.nulls(3)
     table = {"page": pages, "query": queries, "ad": ads, "position": position}
     table |= {"clicked": clicked, "bid": [1, 2, 3], "score": [0.1, 0.2, 0.3]}
-    path = tmp_path / "log.parquet"
-    pq.write_table(pa.table(table), path)
 
-    given = read(path)
+    given = read(write(tmp_path / "log.parquet", table))
 
     shown = [0, 0, 0] if kind == "nothing shown" else [1, 0, 2]
     assert given.log.positions.tolist() == shown
@@ -92,13 +88,8 @@ def test_pages_are_names_so_leading_zeros_count(tmp_path):
             "p3,q,a,1,0,2.0,1.7,0.2",
             "score = 1.7; a score must be a number in [0, 1]; --percent reads 0 to 100",
         ),
-        ("p3,q,a,1,0,2.0,nan,0.2", "score = nan; a score must be a number in [0, 1]"),
-        ("p3,q,a,1,0,2.0,,0.2", "score = ''; a score must be a number in [0, 1]"),
         ("p3,q,a,1,0,2.0,0.2,-1", "candidate = -1.0; a score must be a number in [0, 1]"),
-        ("p3,q,a,1,0,2.0,0.2,high", "candidate = 'high'; a score must be a number in [0, 1]"),
         ("p3,q,a,1,0,-2.0,0.2,0.2", "bid = -2.0; a bid is a number from 0 to 1e280"),
-        ("p3,q,a,1,0,nan,0.2,0.2", "bid = nan; a bid is a number from 0 to 1e280"),
-        ("p3,q,a,1,0,inf,0.2,0.2", "bid = inf; a bid is a number from 0 to 1e280"),
         ("p3,q,a,1.5,0,2,0.2,0.2", f"position = 1.5; {POSITION_RULE}"),
         ("p3,q,a,-1,0,2,0.2,0.2", f"position = -1.0; {POSITION_RULE}"),
         ("p3,q,a,10,0,2,0.2,0.2", f"position = 10.0; {POSITION_RULE}"),
@@ -124,27 +115,17 @@ def test_a_bad_value_is_named_with_its_row(tmp_path, row, expected):
 
 
 @pytest.mark.parametrize(
-    ("values", "row", "shown"),
-    [(pa.array([1.0, float("nan")]), 2, "nan"), (pa.array(["x", ""]), 2, "''")],
+    ("values", "said"),
+    [
+        ([1.0, float("nan")], f"log.parquet, row 2: page = nan; {ID_RULE}"),
+        (["x", ""], f"log.parquet, row 2: page = ''; {ID_RULE}"),
+        ([[1, 2], []], "log.parquet: column 'page' holds list<"),
+    ],
 )
-def test_an_id_is_something(tmp_path, values, row, shown):
-    """Neither nan nor an empty text."""
-    path = tmp_path / "log.parquet"
+def test_an_id_is_a_name_or_a_number(tmp_path, values, said):
     rest = {name: [1, 1] for name in ("query", "ad", "bid", "score", "position", "clicked")}
-    pq.write_table(pa.table({**rest, "page": values}), path)
 
-    assert error_of(path) in {
-        f"log.parquet, row {row}: page = {shown}; {ID_RULE}",
-        f"log.parquet, row {row}: page = '{shown}'; {ID_RULE}",
-    }
-
-
-def test_an_id_is_no_list(tmp_path):
-    path = tmp_path / "log.parquet"
-    rest = {name: [1] for name in ("query", "ad", "bid", "score", "position", "clicked")}
-    pq.write_table(pa.table({**rest, "page": [[1, 2]]}), path)
-
-    assert error_of(path).startswith("log.parquet: column 'page' holds list<")
+    assert error_of(write(tmp_path / "log.parquet", {**rest, "page": values})).startswith(said)
 
 
 def test_a_log_of_impressions_says_what_it_lacks(tmp_path):

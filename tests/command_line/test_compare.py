@@ -10,7 +10,7 @@ from tests.command_line.model_logs import expit, impressions, two_logs, write
 QUICK = ("--draws", "200")
 
 
-def test_rows_are_the_metrics_of_both(tmp_path, answered):
+def test_rows_are_the_metrics_of_both_and_the_better_is_named(tmp_path, answered):
     a, b = two_logs(tmp_path, noise=1.0)
 
     found = answered("compare", a, b, *QUICK)
@@ -26,11 +26,7 @@ def test_rows_are_the_metrics_of_both(tmp_path, answered):
     assert difference["better"] == "A"
     assert difference["lower"] < difference["value"] < difference["upper"] < 0
     assert (found["unit"], found["blocks"]) == ("campaign-days", 12)
-
-
-def test_the_better_model_is_named(tmp_path, answered):
-    verdict = answered("compare", *two_logs(tmp_path, noise=1.0), *QUICK)["verdict"]
-
+    verdict = found["verdict"]
     assert verdict.startswith("A is better: log loss A less B -0.")
     assert "It stays better once the overall bias of both is taken out" in verdict
     assert "A ranks better" in verdict
@@ -338,7 +334,7 @@ def test_without_draws_there_is_no_interval(tmp_path, called):
 
 @pytest.mark.slow
 def test_a_seed_is_an_answer(tmp_path, answered):
-    logs = two_logs(tmp_path, noise=0.3)
+    logs = two_logs(tmp_path, noise=0.3, rows=500)
 
     first, again, other = (answered("compare", *logs, *QUICK, "--seed", seed) for seed in (1, 1, 2))
 
@@ -347,8 +343,13 @@ def test_a_seed_is_an_answer(tmp_path, answered):
 
 
 def test_a_table_fits_a_terminal_of_80_columns(tmp_path, called):
-    """And comes with how to read it and where the page is."""
-    run = called("compare", *two_logs(tmp_path, noise=0.5), *QUICK, "--report", "page.html")
+    """And comes with how to read it. The page has the verdict too, and the charts."""
+    columns = impressions()
+    bids = np.random.default_rng(1).lognormal(0, 1, 4_000)
+    a = write(tmp_path / "a.parquet", columns, bid=bids)
+    b = write(tmp_path / "b.parquet", columns, score=columns["score"] ** 1.3)
+
+    run = called("compare", a, b, *QUICK, "--report", "page.html")
 
     table = run.stdout.split("B: ")[1].split("\n\n")[0].splitlines()[1:]
     assert max(map(len, table)) <= 80
@@ -356,19 +357,8 @@ def test_a_table_fits_a_terminal_of_80_columns(tmp_path, called):
     assert "A calibrated loss is what is left" in run.stderr
     assert "95 % intervals over 12 campaign-days, drawn 200 times." in run.stderr
     assert "Report: page.html" in run.stderr
-
-
-@pytest.mark.slow
-def test_the_page_holds_the_verdict_and_the_charts(tmp_path, answered):
-    columns = impressions(4_000)
-    bids = np.random.default_rng(1).lognormal(0, 1, 4_000)
-    a = write(tmp_path / "a.parquet", columns, bid=bids)
-    b = write(tmp_path / "b.parquet", columns, score=columns["score"] ** 1.3)
-
-    found = answered("compare", a, b, *QUICK, "--report", "page.html")
-
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert found["verdict"] in page
+    assert run.stdout.strip().rpartition("\n\n")[2] in page
     assert page.count("<svg") >= 6
     for title in ("A against B", "hour by hour", "by campaign", "csAUC", "low scores"):
         assert title in page

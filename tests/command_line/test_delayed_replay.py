@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from app.cli.measure.delayed_backtest import DelayedRun
@@ -114,6 +115,20 @@ def test_a_service_of_its_own_is_set_up_for_the_log(
     assert settings["window_hours"] == 3
 
 
+@pytest.mark.usefixtures("no_service", "four_hours")
+def test_fields_are_declared_to_the_service_and_are_no_behaviours(tmp_path, called):
+    log = written(tmp_path / "clicks.parquet", drawn(16))
+    table = pq.read_table(log).rename_columns({"feature.device": "device"})
+    pq.write_table(table, log)
+
+    with pytest.raises(Started) as started:
+        called("replay", log, "--delayed", "--fields", "device", "--window", "3h")
+
+    settings = started.value.settings
+    assert settings["fields"] == ("device",)
+    assert "device" not in settings["behaviours"]
+
+
 def test_the_table_is_that_of_the_backtest(tmp_path, called, answered, monkeypatch):
     stream = drawn(12)
     clicks, outcomes = stream.clicks, stream.outcomes(4 * HOUR)
@@ -145,6 +160,7 @@ def test_the_table_is_that_of_the_backtest(tmp_path, called, answered, monkeypat
         (("--judged", "2d"), "--judged goes with --delayed only"),
         (("--delayed", "--judged", "two days"), "--judged 'two days': give whole hours or days"),
         (("--delayed",), "no click is left to evaluate"),
+        (("--delayed", "--model-version", "score"), "--model-version does not go with --delayed"),
         (("--delayed", "--url", "http://127.0.0.1:9", "--bin-size", "9"), "--bin-size is a setti"),
     ],
 )

@@ -329,6 +329,7 @@ def run_replay(
     if given.url is not None:
         _refuse_foreign(given.url, fitted)
     if given.delayed:
+        refuse({"--model-version": columns.model_version}, "does not go with --delayed")
         _replay_delayed(log, given, fitted, columns, how, picture)
         return
     refuse({"--judged": given.scored_hours}, "goes with --delayed only")
@@ -354,8 +355,8 @@ def _replay_delayed(
 ) -> None:
     run = DelayedReplay(given.target, fit, given.scored_hours or WEEK_HOURS, given.url)
     named = (columns.time, columns.campaign, columns.score, columns.converted)
-    named_columns = ClickColumns(*named, names(given.fields))
-    scored = run.run(log, named_columns, reading, quiet=given.json)
+    of_log = ClickColumns(*named, fields=names(given.fields))
+    scored = run.run(log, of_log, reading, quiet=given.json)
     report_delayed(scored, name_of(log), picture=picture, as_json=given.json)
 
 
