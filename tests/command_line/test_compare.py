@@ -7,7 +7,7 @@ import pytest
 from evaluation import log_loss, scorecard
 from tests.command_line.model_logs import expit, impressions, two_logs, write
 
-QUICK = ("--draws", "200")
+QUICK = ("--draws", "100")
 
 
 def test_rows_are_the_metrics_of_both_and_the_better_is_named(tmp_path, answered):
@@ -355,7 +355,7 @@ def test_a_table_fits_a_terminal_of_80_columns(tmp_path, called):
     assert max(map(len, table)) <= 80
     assert "log loss" in run.stdout
     assert "A calibrated loss is what is left" in run.stderr
-    assert "95 % intervals over 12 campaign-days, drawn 200 times." in run.stderr
+    assert "95 % intervals over 12 campaign-days, drawn 100 times." in run.stderr
     assert "Report: page.html" in run.stderr
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert run.stdout.strip().rpartition("\n\n")[2] in page

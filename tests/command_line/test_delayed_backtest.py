@@ -1,5 +1,7 @@
 """`sirocco backtest --delayed`."""
 
+from functools import cache
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -8,7 +10,7 @@ from app.cli.measure.delayed_backtest import DelayedRun, simulated
 from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickFile
 from app.errors import CommandError
-from evaluation import ClickPlatform
+from evaluation import ClickPlatform, ClickStream
 from tests.command_line.click_logs import SHORT, write_rows, write_short
 
 ROWS = ["none", "stc", "ltc", "pccem", "pccem_posterior", "oracle"]
@@ -129,12 +131,19 @@ def run_of(judged_hours: int, **given: object) -> DelayedRun:
     return DelayedRun(settings_with(given), judged_hours)
 
 
+PLATFORM = ClickPlatform(campaigns=1, clicks_per_hour=5)
+
+
+@cache
+def three_weeks() -> ClickStream:
+    return PLATFORM.hours(0, 21 * 24).stream
+
+
 def judged(known_until: float, judged_hours: int = 168) -> tuple[float, float]:
     """Days of the platform that are judged in 21, counted from its start."""
-    platform = ClickPlatform(campaigns=1, clicks_per_hour=5)
-    file = ClickFile(platform.hours(0, 21 * 24).stream, platform.start + known_until)
+    file = ClickFile(three_weeks(), PLATFORM.start + known_until)
     first, until = run_of(judged_hours).evaluated_span("log", file)
-    return (first - platform.start) / DAY, (until - platform.start) / DAY
+    return (first - PLATFORM.start) / DAY, (until - PLATFORM.start) / DAY
 
 
 def test_the_last_week_is_judged():

@@ -1,26 +1,17 @@
 """`sirocco overrides` against a running API."""
 
-from collections.abc import Iterator
-
 import orjson
 import pytest
 
 from app.settings import Settings
 from app.storage.overrides import Overrides
-from tests.api.conftest import new_redis
 from tests.api.running_service import RunningService, serving
 
 
-@pytest.fixture(scope="module", params=["wall", "event"])
-def any_clock(request: pytest.FixtureRequest) -> Iterator[RunningService]:
-    with new_redis() as server, serving(Settings(port=0, clock=request.param), server.url) as it:
-        yield it
-
-
 @pytest.fixture
-def service(any_clock: RunningService) -> RunningService:
-    any_clock.store.flushall()
-    return any_clock
+def service(service: RunningService) -> RunningService:
+    service.store.flushall()
+    return service
 
 
 def test_what_is_set_is_listed_and_can_be_deleted(called, service):
@@ -38,11 +29,12 @@ def test_what_is_set_is_listed_and_can_be_deleted(called, service):
     assert Overrides(service.store).read() == {"click": {"[bold]shoes": "platt"}}
 
 
-def test_from_when_it_is_used_is_told(called, service):
-    run = called("overrides", "set", "click", "shoes", "sir", "--url", service.url)
+@pytest.mark.parametrize(("clock", "told"), [("wall", " UTC"), ("event", "that is a job")])
+def test_from_when_it_is_used_is_told(called, redis_url, clock, told):
+    with serving(Settings(port=0, clock=clock), redis_url) as service:
+        run = called("overrides", "set", "click", "shoes", "sir", "--url", service.url)
 
-    by_events = service.settings.clock == "event"
-    assert ("that is a job" if by_events else " UTC") in run.stderr
+    assert told in run.stderr
 
 
 def test_a_refit_can_be_asked_for_at_once(called, service):

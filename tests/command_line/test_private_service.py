@@ -55,10 +55,13 @@ def test_windows_reach_a_child_as_they_are(monkeypatch, hours):
     assert load_settings().attribution_hours == hours
 
 
-@pytest.mark.parametrize(("calibrator", "hours"), [("pooled", 72), ("sir", 6), ("platt", 6)])
-def test_each_calibrator_looks_back_over_its_own_hours(calibrator, hours):
-    title = after(Settings(window_hours=6, history_hours=72), [calibrator])
-    assert title == f"each hour evaluated with maps of the {hours} h before it"
+@pytest.mark.parametrize(
+    ("calibrators", "hours"),
+    [("pooled", "72 h"), ("sir", "6 h"), ("platt", "6 h"), ("sir pooled", "6 h (pooled: 72 h)")],
+)
+def test_each_calibrator_looks_back_over_its_own_hours(calibrators, hours):
+    title = after(Settings(window_hours=6, history_hours=72), calibrators.split())
+    assert title == f"each hour evaluated with maps of the {hours} before it"
 
 
 @pytest.mark.parametrize("private", [of_immediate("click"), of_delayed("conversion", 168)])

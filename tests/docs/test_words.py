@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,12 @@ def _spans(cell: str) -> list[str]:
     return [span.strip("`") for span in _CODE_SPAN.findall(cell)]
 
 
+@cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All that a source is made of."""
+    return [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+
+
 def names() -> Iterator[Named]:
     """Of files and folders, classes, functions and parameters."""
     for folder in (*CODE, "docs"):
@@ -62,19 +69,18 @@ def names() -> Iterator[Named]:
             relative = path.relative_to(ROOT)
             yield Named(path.stem, relative, 0)
             if path.suffix == ".py":
-                yield from names_in(path.read_text(encoding="utf-8"), relative)
+                yield from names_in(path, relative)
 
 
-def names_in(source: str, path: Path) -> Iterator[Named]:
+def names_in(source: Path, path: Path) -> Iterator[Named]:
     """Of classes, functions and parameters."""
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(source):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield Named(node.name, path, node.lineno)
         elif isinstance(node, ast.arg):
             yield Named(node.arg, path, node.lineno)
 
 
-@cache
 def breaks(name: str, word: str) -> bool:
     """Whether the word is one of the name's, or, in CamelCase, the name of the class."""
     if word != word.lower():
@@ -103,11 +109,16 @@ def test_rules_find_what_they_name():
 def test_names_are_of_the_glossary():
     """A name says what the field says."""
     for_names = [rule for rule in rules() if "names" in rule.where]
+    places = defaultdict(list)
+    for named in names():
+        places[named.name].append(named)
     wrong = [
-        f"{named.path}:{named.line}: {named.name}: not {rule.word}, but {rule.instead}"
-        for named in names()
+        f"{named.path}:{named.line}: {name}: not {rule.word}, but {rule.instead}"
+        for name in places
         for rule in for_names
-        if breaks(named.name, rule.word) and not is_kept(named)
+        if breaks(name, rule.word)
+        for named in places[name]
+        if not is_kept(named)
     ]
 
     assert wrong == [], "\n" + "\n".join(wrong)
@@ -146,7 +157,7 @@ def test_messages_are_of_the_glossary():
 def messages() -> Iterator[tuple[Path, int, str]]:
     """Every text of the product: its file, its line, and itself."""
     for path in (path for folder in PRODUCT for path in sorted((ROOT / folder).rglob("*.py"))):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield path.relative_to(ROOT), node.lineno, node.value
 
@@ -156,11 +167,15 @@ def _prose(text: str) -> str:
 
 
 def _around(prose: str, word: str) -> list[str]:
-    if word.lower() not in prose.lower():
+    if word.lower() not in _lower(prose):
         return []
     spelled = re.compile(rf"(?<![\w/-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
     found = (match.span() for match in spelled.finditer(prose))
     return [prose[max(0, begin - 30) : end + 20] for begin, end in found]
+
+
+_lower = cache(str.lower)
+"""A text is asked for every word of the glossary."""
 
 
 def test_pages_name_files_that_are_there():
