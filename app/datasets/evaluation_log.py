@@ -108,9 +108,6 @@ class PresentColumns:
         ]
 
 
-Codes = NDArray[np.int32]
-
-
 class HourNumbers:
     """The distinct hours so far; number i is the epoch hour `hours[i]`."""
 
@@ -122,7 +119,7 @@ class HourNumbers:
         """Hours since 1970 by number."""
         return list(self._numbers)
 
-    def codes(self, times: NDArray[np.float64]) -> Codes:
+    def codes(self, times: NDArray[np.float64]) -> SliceCodes:
         """The hour of every time, (n,), epoch seconds between two that are a century apart."""
         hours = (times / SECONDS_PER_HOUR).astype(np.int64)
         first = int(hours.min(initial=0 if not len(hours) else hours[0]))
@@ -155,7 +152,7 @@ class SliceNames:
         """The values by number."""
         return list(self._numbers)
 
-    def codes(self, column: LogColumn) -> Codes:
+    def codes(self, column: LogColumn) -> SliceCodes:
         """The slice of every row, (n,); -1 for none."""
         values, indices = _encoded(column)
         # A dictionary may hold values that no row has.

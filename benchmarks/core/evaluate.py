@@ -15,11 +15,12 @@ together in cells; its other rows are exact.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -54,11 +55,13 @@ def measure(sizes: Sizes | None = None) -> Table:
     rows: Table = {}
     with TemporaryDirectory() as folder:
         for count in sizes.parquet:
-            log = _parquet(Path(folder) / "log.parquet", count)
+            path = Path(folder) / "log.parquet"
+            log = _written(path, count, pyarrow.parquet.ParquetWriter)
             rows[f"{count:,} rows, Parquet"] = _run(log)
             rows[f"{count:,} rows, Parquet, by country"] = _run(log, "--by", "country")
         if sizes.csv:
-            rows[f"{sizes.csv:,} rows, CSV"] = _run(_csv(Path(folder) / "log.csv", sizes.csv))
+            log = _written(Path(folder) / "log.csv", sizes.csv, pyarrow.csv.CSVWriter)
+            rows[f"{sizes.csv:,} rows, CSV"] = _run(log)
     return rows
 
 
@@ -84,20 +87,10 @@ def _run(log: Path, *options: str) -> Mapping[str, Cell]:
     }
 
 
-def _parquet(path: Path, count: int) -> Path:
+def _written(path: Path, count: int, file: Callable[..., Any]) -> Path:
     chunks = _chunks(count)
     first = next(chunks)
-    with pyarrow.parquet.ParquetWriter(path, first.schema) as writer:
-        writer.write_table(first)
-        for chunk in chunks:
-            writer.write_table(chunk)
-    return path
-
-
-def _csv(path: Path, count: int) -> Path:
-    chunks = _chunks(count)
-    first = next(chunks)
-    with pyarrow.csv.CSVWriter(path, first.schema) as writer:
+    with file(path, first.schema) as writer:
         writer.write_table(first)
         for chunk in chunks:
             writer.write_table(chunk)

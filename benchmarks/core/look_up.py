@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Self
 from unittest.mock import patch
 
@@ -58,12 +57,7 @@ class Netcal:
             self._peer, self._reason = None, str(error)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def nanoseconds(self, scores: Floats, counts: Sequence[int]) -> Cell:

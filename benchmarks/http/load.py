@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Self
 
 from benchmarks.figures import Cell, Figure
@@ -38,12 +38,7 @@ class Connections:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def send(self, requests: Sequence[bytes]) -> bytes:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from select import select
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -45,12 +44,7 @@ class PeerCalibrator:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._child.kill()
         self._child.communicate()
         self._folder.cleanup()

@@ -1,12 +1,13 @@
 """Small click logs of the synthetic platform."""
 
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.datasets.clicks import write_click_log
-from evaluation import ClickPlatform
+from evaluation import ClickPlatform, ClickStream
 
 SHORT = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=24", "SIROCCO_MIN_TRAINING_CONVERSIONS": "20"}
 """Settings under which four days are enough."""
@@ -14,11 +15,19 @@ SHORT = {"SIROCCO_ATTRIBUTION_HOURS": "conversion=24", "SIROCCO_MIN_TRAINING_CON
 DAYS = 4
 
 
+@cache
+def short(seed: int) -> ClickStream:
+    """Four days of two campaigns."""
+    return (
+        ClickPlatform(campaigns=2, clicks_per_hour=60, cvr=0.2, seed=seed)
+        .hours(0, 24 * DAYS)
+        .stream
+    )
+
+
 def write_short(path: Path, seed: int = 1) -> Path:
-    """Four days of two campaigns, conversions known to the end."""
-    platform = ClickPlatform(campaigns=2, clicks_per_hour=60, cvr=0.2, seed=seed)
-    stream = platform.hours(0, DAYS * 24).stream
-    write_click_log(path, [stream], known_until=platform.start + (DAYS + 7) * 86_400.0)
+    """The same in a file, conversions known to the end."""
+    write_click_log(path, [short(seed)], known_until=ClickPlatform().start + (DAYS + 7) * 86_400.0)
     return path
 
 

@@ -11,7 +11,7 @@ import evaluation
 from app.cli.checkout import research
 from app.cli.console import note_files, note_skipped, percent_bar, progress
 from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, method_of, simulated
-from app.cli.measure.scorecards import report_backtest
+from app.cli.measure.scorecards import drawn_differences, report_backtest
 from app.cli.options import (
     WEEK_HOURS,
     AnyLogColumnOptions,
@@ -38,7 +38,7 @@ from calibrators.bins.codecs import BinOverflow
 from calibrators.fields.sums import PAIR
 from calibrators.registry import POOLED
 from evaluation.backtest.backtest import Scored
-from evaluation.comparison.significance import Significance, significance
+from evaluation.comparison.significance import Significance
 
 _NAMES: Final = (POOLED, *CALIBRATORS)
 # The identity is the row `raw`.
@@ -234,8 +234,7 @@ class LogBacktest:
         # The hours of the first window are needed no more.
         del read
         against = self._against(cards)
-        draws = _DRAWS if self.given.draws is None else self.given.draws
-        found = self._compare(scored, cards, against, draws) if draws else None
+        found = self._compare(scored, cards, against)
         return Backtested(
             name_of(log), after(self.settings, self.calibrators), scored, cards, found, against,
             notes,
@@ -281,19 +280,14 @@ class LogBacktest:
                 return choice
         return min(self.calibrators, key=lambda name: cards[name]["log_loss"])
 
-    def _compare(self, scored: ScoredEvents, cards: Rows, against: str, draws: int) -> Significance:
+    def _compare(self, scored: ScoredEvents, cards: Rows, against: str) -> Significance | None:
+        given = self.given
         pairs = [(name, RAW) for name in self.calibrators]
         pairs += [(name, against) for name in self.calibrators if against not in (name, RAW)]
-        with percent_bar("drawing campaign-days", shown=not self.given.json) as reached:
-            return significance(
-                scored.events,
-                scored.predictions,
-                cards,
-                pairs,
-                draws=draws,
-                seed=self.given.seed or 0,
-                progress=lambda done, of: reached(done / of),
-            )
+        draws = _DRAWS if given.draws is None else given.draws
+        return drawn_differences(
+            scored, cards, pairs, draws, seed=given.seed or 0, quiet=given.json
+        )
 
 
 def _notes(read: ReadEvents) -> list[str]:

@@ -8,16 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
-from app.cli.console import (
-    note,
-    note_files,
-    numbers_table,
-    percent_bar,
-    print_json,
-    print_table,
-    progress,
+from app.cli.console import note, note_files, numbers_table, print_json, print_table, progress
+from app.cli.measure.scorecards import (
+    differences_of,
+    drawn_differences,
+    print_rows,
+    show_differences,
 )
-from app.cli.measure.scorecards import differences_of, print_rows, show_differences
 from app.datasets.clicks import ClickColumns, ClickFile, read_click_log
 from app.datasets.options import Reading
 from app.datasets.parts import name_of
@@ -36,7 +33,6 @@ from calibrators.samples import Floats
 from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable, delayed_backtest
 from evaluation.backtest.delayed import NONE, ORACLE
 from evaluation.bootstrap.paired import sample_deviation
-from evaluation.comparison.significance import significance
 from pccem import LabelRules
 
 Card = dict[str, float]
@@ -61,12 +57,13 @@ def show_delayed(logs: Mapping[str, Rows], title: str) -> None:
         _show(about, spreads, lambda row, column: shown(spreads[row][column], ".3f"))
 
 
-def print_delayed_json(logs: Mapping[str, Rows]) -> None:
-    """Print `{"rows": ...}`, as of any table. Of several logs that is the mean; then their standard
-    deviation is `spread`, and the rows of each log are `logs`."""
+def print_delayed_json(logs: Mapping[str, Rows], single: Backtested | None = None) -> None:
+    """Print `{"rows": ...}`, as of any table, with the differences of a `single` one. Of several
+    logs the rows are the mean; then their standard deviation is `spread`, and the rows of each log
+    are `logs`."""
     listed = [*logs.values()]
     if len(listed) == 1:
-        print_rows(listed[0])
+        print_rows(listed[0], differences=single and differences_of(single))
         return
     print_json({"rows": mean_of(listed), "spread": spread_of(listed), "logs": dict(logs)})
 
@@ -163,7 +160,7 @@ class DelayedRun:
         if single is not None and page is not None:
             write_page(delayed_page(single), page)
         if as_json:
-            _print_json(found, single)
+            print_delayed_json(_cards(found), single)
             return
         self._print(found, single)
         note_files(report=page)
@@ -191,20 +188,10 @@ class DelayedRun:
         rows = {called[row]: p for row, p in backtest.probabilities.items()}
         cards = {called[row]: card for row, card in backtest.scorecards.items()}
         pairs = [(_SERVED, RAW), *((row, _SERVED) for row in rows if row not in (RAW, _SERVED))]
-        found = None
-        if self.draws:
-            with percent_bar("drawing campaign-days", shown=not quiet) as reached:
-                found = significance(
-                    events,
-                    rows,
-                    cards,
-                    pairs,
-                    draws=self.draws,
-                    seed=self.seed,
-                    progress=lambda done, of: reached(done / of),
-                )
+        scored = ScoredEvents(events, rows)
+        found = drawn_differences(scored, cards, pairs, self.draws, seed=self.seed, quiet=quiet)
         how = "each hour evaluated with maps of the labels known before it"
-        return Backtested(name, how, ScoredEvents(events, rows), cards, found, _SERVED)
+        return Backtested(name, how, scored, cards, found, _SERVED)
 
     @property
     def windows(self) -> ClickWindows:
@@ -255,14 +242,6 @@ class DelayedRun:
 
 def _cards(found: Mapping[str, DelayedBacktest]) -> dict[str, Rows]:
     return {name: backtest.scorecards for name, backtest in found.items()}
-
-
-def _print_json(found: Mapping[str, DelayedBacktest], single: Backtested | None) -> None:
-    cards = _cards(found)
-    if single is None:
-        print_delayed_json(cards)
-    else:
-        print_rows(next(iter(cards.values())), differences=differences_of(single))
 
 
 def _whole(moment: float) -> float:

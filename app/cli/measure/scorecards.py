@@ -9,7 +9,15 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from app.cli.console import note, note_files, numbers_table, print_json, print_line, print_table
+from app.cli.console import (
+    note,
+    note_files,
+    numbers_table,
+    percent_bar,
+    print_json,
+    print_line,
+    print_table,
+)
 from app.reports.backtest import backtest_page
 from app.reports.page import write_page
 from app.reports.pictures import draw
@@ -26,9 +34,10 @@ from app.results.backtest import (
     warnings,
 )
 from app.results.formatting import HOW_TO_READ, Rows, decimals_for, interval_text, shown, value_text
-from evaluation.comparison.significance import Significance
+from evaluation.comparison.significance import Significance, significance
 
 _WORTH_SAYING = 0.001
+Pairs = Sequence[tuple[str, str]]
 
 
 def report_scorecards(
@@ -69,13 +78,26 @@ def _show(scored: ScoredEvents, cards: Rows, title: str) -> None:
         note(f"GC-3 leaves out {left_out:.1%} of the impressions: their campaigns have few clicks.")
 
 
-def show_differences(found: Backtested, significance: Significance) -> None:
+def show_differences(found: Backtested, differences: Significance) -> None:
     """Print which differ beyond chance, and the conclusion."""
-    for reference in references(significance):
-        show_significance(significance, reference)
+    for reference in references(differences):
+        show_significance(differences, reference)
     print_line(f"\n{found.conclusion}")
-    for line in (f"\n{about(significance)}", *warnings(significance)):
+    for line in (f"\n{about(differences)}", *warnings(differences)):
         note(line)
+
+
+def drawn_differences(
+    scored: ScoredEvents, cards: Rows, pairs: Pairs, draws: int, *, seed: int, quiet: bool
+) -> Significance | None:
+    """How the rows of each pair differ, over `draws` resamples of campaign-days, if any."""
+    if not draws:
+        return None
+    given = (scored.events, scored.predictions, cards, pairs)
+    with percent_bar("drawing campaign-days", shown=not quiet) as reached:
+        return significance(
+            *given, draws=draws, seed=seed, progress=lambda done, of: reached(done / of)
+        )
 
 
 def differences_of(found: Backtested) -> dict[str, Any]:
