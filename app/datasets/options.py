@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from app.errors import CommandError
@@ -16,12 +16,20 @@ UNITS: Final = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _NAMES: Final = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
+def number_of(value: Any) -> float:
+    """As Arrow reads it with blanks around; ValueError of what Python takes for numbers besides:
+    1_000, and digits of other scripts."""
+    if isinstance(value, str) and ("_" in value or not value.strip().isascii()):
+        raise ValueError(value)
+    return float(value)
+
+
 def epoch_seconds_of(text: str, zone: tzinfo | None = None, per_second: float = 1.0) -> float:
     """Of a number, of which `per_second` are a second, or of RFC 3339 text (without a zone: in
     `zone`, None being UTC); ValueError of anything else."""
     text = text.strip()
     try:
-        return float(text) / per_second
+        return number_of(text) / per_second
     except ValueError:
         time = datetime.fromisoformat(text)
     return (time if time.tzinfo else time.replace(tzinfo=zone or UTC)).timestamp()

@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.datasets.formats import is_text
-from app.datasets.options import EARLIEST, LATEST, UNITS, Reading, epoch_seconds_of, out_of_range
+from app.datasets.options import (
+    EARLIEST,
+    LATEST,
+    UNITS,
+    Reading,
+    epoch_seconds_of,
+    number_of,
+    out_of_range,
+)
 from app.errors import CommandError
 from calibrators.fields.columns import LONGEST_VALUE
 from calibrators.fields.sums import OTHER, SEPARATOR, FieldColumn
@@ -253,7 +261,7 @@ class LogColumn:
         try:
             return np.asarray(pc.cast(self.values, pa.float64()))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            return self._each(_number, rule)
+            return self._each(number_of, rule)
 
     def integers(self, rule: str) -> NDArray[np.int64]:
         """Every value as a whole number, (n,), of which no float rounds any."""
@@ -385,15 +393,8 @@ class LogColumn:
         return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
 
 
-def _number(value: Any) -> float:
-    """As Arrow reads it with blanks around: Python reads 1_000 and digits of other scripts too."""
-    if isinstance(value, str) and ("_" in value or not value.strip().isascii()):
-        raise ValueError(value)
-    return float(value)
-
-
 def _whole_number(value: Any) -> int:
-    number = _number(value)
+    number = number_of(value)
     if not isinstance(value, str) and number != int(value):
         raise ValueError(value)
     return int(value)

@@ -43,6 +43,7 @@ def test_a_moment_is_rfc_3339_or_seconds(text):
     ("text", "rule"),
     [
         ("noon", "give RFC 3339, such as 2026-03-01T12:00:00Z, or seconds since 1970"),
+        ("1_772_366_400", "give RFC 3339, such as"),
         ("nan", "the year must be from 2000 to 2099"),
         ("1772366400000", "look like milliseconds: give seconds"),
     ],

@@ -116,6 +116,8 @@ def error_of(path: Path) -> str:
         ("1767225600,a,0.5,1,inf", "bid = inf; a bid is a number from 0 to 1e280"),
         ("1767225600,a,0.5,-1,2", "outcome = -1.0; an outcome must be a number in [0, 1]"),
         ("noon,a,0.5,1,2", f"time = 'noon'; {TIME_RULE}"),
+        ("1_767_225_600,a,0.5,1,2", f"time = '1_767_225_600'; {TIME_RULE}"),
+        ("176722560\u0660,a,0.5,1,2", f"time = '176722560\u0660'; {TIME_RULE}"),
         ("253370764800,a,0.5,1,2", f"time = '253370764800'; {YEAR_RULE}"),
         ("1999-12-31T23:59:59Z,a,0.5,1,2", f"time = '1999-12-31T23:59:59Z'; {YEAR_RULE}"),
         ("1767225600,a," + "x" * 500 + ",1,2", "score = '" + "x" * 62 + "…"),
