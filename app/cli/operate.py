@@ -90,9 +90,7 @@ def _set(
     service: RunningService,
 ) -> None:
     """Give a campaign a calibrator of its own."""
-    service.show(
-        lambda client: client.set_override(target, campaign, calibrator, retrain=retrain), _show
-    )
+    service.show(lambda c: c.override(target, campaign, calibrator, retrain=retrain), _show)
 
 
 @overrides.command("delete")
@@ -101,7 +99,7 @@ def _delete(
     target: _Target, campaign: _Campaign, retrain: _Retrain = False, *, service: RunningService
 ) -> None:
     """Leave a campaign to the calibrator of its target again."""
-    service.show(lambda client: client.delete_override(target, campaign, retrain=retrain), _show)
+    service.show(lambda c: c.override(target, campaign, None, retrain=retrain), _show)
 
 
 def _overrides(client: "ServiceClient", target: str | None) -> Iterator[dict[str, str]]:

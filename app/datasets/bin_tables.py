@@ -21,7 +21,6 @@ from app.errors import CommandError
 from calibrators.bins.table import BinsTable
 from calibrators.fields.bin_rows import CELL_RULE, SUM_RULE, SUMS, BinRows
 from calibrators.fields.sums import FieldColumn
-from calibrators.samples import Integers
 
 FIRST_HOUR, HOURS_END = int(EARLIEST // 3600), int(LATEST // 3600)
 """The years 2000 to 2099, in hours since 1970."""
@@ -182,8 +181,9 @@ def _of_rows(rows: LogRows, fields: Sequence[str]) -> list[TargetBins]:
     outside = (hours < FIRST_HOUR) | (hours >= HOURS_END)
     rows.column(_HOUR).refuse_where(outside, _HOUR_RULE)
     targets, codes = rows.column(_TARGET).categories("a target must have a name")
+    names, campaigns = rows.column(_CAMPAIGN).categories("a campaign must have a name")
     found = BinRows(
-        FieldColumn(*_names(rows, _CAMPAIGN, "a campaign must have a name")),
+        FieldColumn(names, campaigns.astype(np.int64)),
         {name: rows.column(name).field() for name in fields},
         rows.column(_CELL).integers(CELL_RULE),
         np.stack([rows.column(name).integers(SUM_RULE) for name in SUMS]),
@@ -196,11 +196,6 @@ def _of_rows(rows: LogRows, fields: Sequence[str]) -> list[TargetBins]:
         TargetBins(targets[codes[start]], int(hours[start]), found.select(slice(start, end)))
         for start, end in pairwise(edges)
     ]
-
-
-def _names(rows: LogRows, name: str, rule: str) -> tuple[tuple[str, ...], Integers]:
-    names, codes = rows.column(name).categories(rule)
-    return names, codes.astype(np.int64)
 
 
 def _together(parts: Sequence[TargetBins], fields: Sequence[str]) -> TargetBins:

@@ -105,6 +105,11 @@ class Reading:
         _ = self.zone
 
     @property
+    def per_second(self) -> float:
+        """How many of a time that is a number are a second."""
+        return UNITS[self.time_unit]
+
+    @property
     def zone(self) -> ZoneInfo | None:
         """The zone of times without one; None is UTC."""
         try:

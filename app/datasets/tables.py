@@ -5,6 +5,7 @@ value and rule.
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,7 +17,6 @@ from app.datasets.formats import is_text
 from app.datasets.options import (
     EARLIEST,
     LATEST,
-    UNITS,
     Reading,
     epoch_seconds_of,
     number_of,
@@ -330,12 +330,12 @@ class LogColumn:
         return times
 
     def _seconds(self) -> NDArray[np.float64]:
-        kind, per_second = self.values.type, UNITS[self.rows.reading.time_unit]
+        kind = self.values.type
         if pa.types.is_temporal(kind):
             return self._from_timestamps()
         if is_text(kind):
             return self._from_text()
-        return self.numbers(_TIME_RULE) / per_second
+        return self.numbers(_TIME_RULE) / self.rows.reading.per_second
 
     def _from_timestamps(self) -> NDArray[np.float64]:
         zone = getattr(self.values.type, "tz", None)
@@ -357,13 +357,11 @@ class LogColumn:
                 continue
         reading = self.rows.reading
         try:
-            return np.asarray(pc.cast(self.values, pa.float64())) / UNITS[reading.time_unit]
+            return np.asarray(pc.cast(self.values, pa.float64())) / reading.per_second
         except pa.ArrowInvalid:
             # Of several forms, or with blanks around.
-            return self._each(
-                lambda text: epoch_seconds_of(text, reading.zone, UNITS[reading.time_unit]),
-                _TIME_RULE,
-            )
+            read = partial(epoch_seconds_of, zone=reading.zone, per_second=reading.per_second)
+            return self._each(read, _TIME_RULE)
 
     def _of_moments(self, moments: Any) -> NDArray[np.float64]:
         zone = self.rows.reading.time_zone

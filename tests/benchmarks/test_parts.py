@@ -171,8 +171,9 @@ def test_soak_has_a_row_for_the_whole_each_kind_and_each_minute():
 
 
 def test_refit_has_the_time_of_its_stages():
+    """Memory may shrink by chance: of so few campaigns that is as much as it grows."""
     rows = refit.measure(refit.Sizes(campaigns=((10, 2),), sample=5))
-    check(rows)
+    check({name: row for name, row in rows.items() if name != "grown MB"})
     assert set(rows) > REFIT
     ours, naive = "10 campaigns", "10, hashes and scikit-learn, SCALED"
     pooled = "10 campaigns, pooled"
@@ -412,23 +413,14 @@ def test_a_client_is_measured_alone_and_beside_every_crowd():
     assert all(middle(cell) >= 0 for row in rows.values() for cell in row.values())
 
 
-def test_it_has_a_row_for_each_number_of_campaigns():
-    """Seconds of each method, and what each adds to the memory."""
-    rows = pooled.measure(pooled.Sizes(campaigns=(3, 5)))
+def test_pooled_has_a_row_for_each_number_of_campaigns_and_of_hours():
+    """Seconds of each method, and what each adds to the memory; over two days of the pooled method
+    alone, which remembers as many hours."""
+    rows = pooled.measure(pooled.Sizes(campaigns=(3, 5), two_days=(3,)))
 
-    assert list(rows) == ["3 campaigns", "5 campaigns"]
-    assert {"pooled, cold s", "pooled, warm s", "sir s", "beta s"} <= {*rows["3 campaigns"]}
+    assert list(rows) == ["3 campaigns", "5 campaigns", "3 campaigns, 48 h"]
+    seconds = {"pooled, cold s", "pooled, warm s"}
+    assert seconds | {"sir s", "beta s"} <= {*rows["3 campaigns"]}
+    assert {*rows["3 campaigns, 48 h"]} == seconds | {"pooled, cold, grown MB"}
     figures = [middle(cell) for row in rows.values() for cell in row.values()]
     assert all(math.isfinite(figure) for figure in figures)
-
-
-def test_two_days_of_bins_have_rows_of_their_own():
-    """Of the pooled method alone, which remembers as many hours."""
-    rows = pooled.measure(pooled.Sizes(campaigns=(), two_days=(3,)))
-
-    assert list(rows) == ["3 campaigns, 48 h"]
-    assert {*rows["3 campaigns, 48 h"]} == {
-        "pooled, cold s",
-        "pooled, warm s",
-        "pooled, cold, grown MB",
-    }

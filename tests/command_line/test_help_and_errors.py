@@ -195,7 +195,7 @@ def test_who_reads_no_further_is_no_failure(closed, tmp_path, environment):
     """`| head` and the like: the exit code that a shell gives whom SIGPIPE has ended."""
     reader, writer = os.pipe()
     os.close(reader)
-    arguments = {"stdout": ("size", *TRAFFIC), "stderr": ("evaluate", "x.csv")}
+    arguments = {"stdout": ("size", *TRAFFIC), "stderr": ("audit", "--file", "x")}
     streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, closed: writer}
     run = subprocess.run([*COMMAND, *arguments[closed]], cwd=tmp_path, env=environment, **streams)
     os.close(writer)

@@ -30,7 +30,7 @@ def client_of(*answers: tuple[int, object]) -> tuple[ServiceClient, list[httpx.R
 def test_no_campaign_is_a_folder(campaign):
     """Clients of HTTP leave .. out of a path, with the name before it."""
     client, sent = client_of((200, {}))
-    client.set_override("click", campaign, "sir", retrain=False)
+    client.override("click", campaign, "sir", retrain=False)
 
     *_, target, name = sent[0].url.raw_path.decode().split("/")
     assert (target, unquote(name), "." in name) == ("click", campaign, False)

@@ -81,17 +81,16 @@ class ServiceClient:
         """Ask for the change at the path of these names, below `/v1/admin`."""
         return self._call("POST", _path("admin", *names), request)
 
-    def set_override(
-        self, target: str, campaign: str, calibrator: str, *, retrain: bool
+    def override(
+        self, target: str, campaign: str, calibrator: str | None, *, retrain: bool
     ) -> dict[str, Any]:
-        """Give a campaign a calibrator of its own; tells from when it is used."""
-        path = _path("admin", "overrides", target, campaign, **(_RETRAIN if retrain else {}))
+        """Give a campaign a calibrator of its own, or with None leave it to that of its target;
+        tells from when."""
+        query = {"retrain": "true"} if retrain else {}
+        path = _path("admin", "overrides", target, campaign, **query)
+        if calibrator is None:
+            return self._call("DELETE", path)
         return self._call("PUT", path, {"calibrator": calibrator})
-
-    def delete_override(self, target: str, campaign: str, *, retrain: bool) -> dict[str, Any]:
-        """Leave a campaign to its target's calibrator; tells from when."""
-        path = _path("admin", "overrides", target, campaign, **(_RETRAIN if retrain else {}))
-        return self._call("DELETE", path)
 
     def finished(
         self,
@@ -200,9 +199,6 @@ def _sendable(key: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
         raise CommandError("the API key must be of printable ASCII characters, without spaces")
     return key
-
-
-_RETRAIN = {"retrain": "true"}
 
 
 def _path(*names: str, **query: Any) -> str:

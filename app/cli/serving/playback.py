@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +89,6 @@ def fields_of(columns: FieldColumns, length: int) -> list[Message]:
 
 _REFIT_SECONDS = 300.0
 _SERVING_SECONDS = 30.0
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +136,9 @@ class Playback:
 
     def post(self, events: EventTable) -> None:
         """What the platform reports afterwards."""
-        for batch in batches(self.messages(events, self.target), self.batch):
-            self.service.post_events(batch)
+        messages = self.messages(events, self.target)
+        for start in range(0, len(messages), self.batch):
+            self.service.post_events(messages[start : start + self.batch])
 
     def refit(self, hour: int) -> None:
         """Have the maps fitted as of the start of `hour`, and wait until they serve."""
@@ -173,12 +173,6 @@ def refit(service: ServiceClient, request: Mapping[str, Any]) -> None:
         job = service.change("versions", result["held"]["version"], "approve")
         result = service.finished(job, _REFIT_SECONDS)["result"]
     service.await_version(result["version"], _SERVING_SECONDS)
-
-
-def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    """The items in their order, `size` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def hours_of(events: EventTable) -> list[Hour]:
