@@ -1,5 +1,6 @@
 """Logs of clicks with behaviours, features (numbers, sums of columns, text) and conversions."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -57,13 +58,15 @@ class FeatureColumn:
         return total
 
 
-def distinct(option: str, features: Sequence[FeatureColumn]) -> list[FeatureColumn]:
-    """The features; a `CommandError` when two have one name."""
-    names = [feature.name for feature in features]
-    for name in names:
-        if names.count(name) > 1:
-            raise CommandError(f"--{option} {name!r} is given {names.count(name)} times")
-    return [*features]
+def parsed(
+    option: str, texts: Sequence[str], names: Sequence[str], file: str
+) -> list[FeatureColumn]:
+    """What the texts of an option mean, as above; a `CommandError` when two have one name."""
+    features = [FeatureColumn.parse(option, text, names, file) for text in texts]
+    for name, times in Counter(feature.name for feature in features).items():
+        if times > 1:
+            raise CommandError(f"--{option} {name!r} is given {times} times")
+    return features
 
 
 def _is_text(column: LogColumn) -> bool:
@@ -159,23 +162,18 @@ def read_behaviour_log(
     A `CommandError` names the file, and option or row, column, value and rule.
     """
 
-    def wanted(
-        option: str, texts: Sequence[str], file: str, names: Sequence[str]
-    ) -> list[FeatureColumn]:
-        return distinct(option, [FeatureColumn.parse(option, t, names, file) for t in texts])
-
     def choose(file: str, names: Sequence[str]) -> list[str]:
         require_columns(file, names, {"conversion": conversion})
         chosen = [
-            *wanted("behaviour", behaviours, file, names),
-            *wanted("feature", features, file, names),
+            *parsed("behaviour", behaviours, names, file),
+            *parsed("feature", features, names, file),
         ]
         return [*dict.fromkeys((conversion, *(name for one in chosen for name in one.columns)))]
 
     def parse(rows: LogRows) -> BehaviourLog:
         names = [*rows.columns]
-        measured = wanted("behaviour", behaviours, rows.file, names)
-        known = wanted("feature", features, rows.file, names)
+        measured = parsed("behaviour", behaviours, names, rows.file)
+        known = parsed("feature", features, names, rows.file)
         return BehaviourLog(
             name_of(where),
             rows.column(conversion).truths().whole(0, 1, _CONVERSION_RULE),

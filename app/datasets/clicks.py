@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from app.datasets.behaviours import FeatureColumn, distinct
+from app.datasets.behaviours import FeatureColumn, parsed
 from app.datasets.options import Reading
 from app.datasets.parts import Where, errors_named, parts_of
 from app.datasets.reading import LogReader, require_parquet
@@ -60,8 +60,7 @@ class ClickColumns:
             (_BEHAVIOUR, "behaviour", self.behaviours),
             (_FEATURE, "feature", self.features),
         ):
-            parsed = [FeatureColumn.parse(option, text, names, file) for text in texts]
-            found |= {prefix + each.name: each for each in distinct(option, parsed)}
+            found |= {prefix + each.name: each for each in parsed(option, texts, names, file)}
         return found
 
 

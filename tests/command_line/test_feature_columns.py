@@ -2,7 +2,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from app.datasets.behaviours import FeatureColumn, distinct
+from app.datasets.behaviours import FeatureColumn, parsed
 from app.datasets.tables import LogRows, PartRows
 from app.errors import CommandError
 from pccem import Categorical
@@ -42,7 +42,7 @@ def test_an_unknown_column_lists_those_that_exist(text, missing):
 
 def test_a_name_stands_once():
     with pytest.raises(CommandError, match="--behaviour 'a' is given 2 times"):
-        distinct("behaviour", [parse("a"), parse("a=b")])
+        parsed("behaviour", ["a", "a=b"], NAMES, "log.csv")
 
 
 def read(feature: FeatureColumn, **columns: object) -> object:
