@@ -203,9 +203,11 @@ def test_effects_of_fields_are_served(tmp_path, answered):
 
 
 def test_identity_is_raw(called, short):
-    """The title says which hours its maps would learn from."""
-    told = called("backtest", short, *QUICK, "--calibrators", "identity").stdout
+    """The title says which hours its maps would learn from; without draws that is all."""
+    identity = ("backtest", short, *QUICK[:4], "--calibrators", "identity", "--draws")
+    bare, told = (called(*identity, draws).stdout for draws in (0, 100))
 
+    assert told.startswith(bare)
     assert told.endswith("\nidentity and raw give the same probabilities.\n")
     assert ": each hour evaluated with maps of the 6 h before it" in " ".join(told.split())
 
