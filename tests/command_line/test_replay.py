@@ -15,7 +15,7 @@ FIT = ("--window", "2h", "--bin-size", "50")
 def assert_equal_to_the_backtest(folder: Path, command: Sirocco, *calibrator: str) -> None:
     """Same log, same numbers to nine digits, as shipped; silent hours and expected outcomes
     included."""
-    table = events(hours=5)
+    table = events()
     table.outcomes[::7] = 0.25
     log = write_log(folder / "log.parquet", table)
 
