@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,14 @@ def new_redis() -> Iterator[EmbeddedRedis]:
         yield server
 
 
+@contextmanager
+def alone(settings: Settings, **changes: Any) -> Iterator[RunningService]:
+    """A service of these settings, with changes, on a store of its own."""
+    changed = settings.model_copy(update=changes)
+    with new_redis() as server, serving(changed, server.url) as running:
+        yield running
+
+
 @pytest.fixture(scope="session")
 def settings() -> Settings:
     """The defaults, on a free port, and quick to see a new version."""
@@ -54,7 +63,14 @@ def event_clock_service(settings: Settings, redis_url: str) -> Iterator[RunningS
 @pytest.fixture(scope="session")
 def shared_service(settings: Settings) -> Iterator[RunningService]:
     """One for all tests that leave nothing behind, on a store of its own: nothing is published."""
-    with new_redis() as server, serving(settings, server.url) as running:
+    with alone(settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lasting(settings: Settings) -> Iterator[RunningService]:
+    """One for the tests of a file that need no empty store, and publish what they look at."""
+    with alone(settings) as running:
         yield running
 
 
@@ -68,7 +84,7 @@ def refusing(shared_service: RunningService) -> Iterator[RunningService]:
     assert shared_service.http.post("/v1/calibrate", json=asked).json()["probabilities"] == [0.25]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def atlas() -> Atlas:
     """Two campaigns with maps of their own, and a target's map for all others."""
     maps = {
@@ -82,3 +98,9 @@ def atlas() -> Atlas:
 def version(service: RunningService, atlas: Atlas) -> str:
     """The id of a version in force that has maps for clicks only."""
     return service.publish({"click": atlas})
+
+
+@pytest.fixture(scope="module")
+def published(lasting: RunningService, atlas: Atlas) -> str:
+    """The same of the service of a file, where no test publishes another."""
+    return lasting.publish({"click": atlas})

@@ -13,6 +13,9 @@ from tests.api.events import HOUR_SECONDS, outcome
 from tests.api.running_service import RunningService
 
 HOURS = 3
+REFITTED: dict[str, Any] = {"clock": "event", "calibrator": "sir", "min_samples": 50}
+REFITTED["min_positives"] = 5
+"""Settings by which its few events give maps."""
 BUSY = ("shoes", "hats", "books/paper", "toys<b>", "garden & home", "coffee")
 FACTORS = (2.1, 1.05, 0.6, 1.4, 0.95, 1.0)
 

@@ -71,6 +71,10 @@ class RunningService:
         with leased(self.store) as token:
             return versions.hold(token, 1.0, 2.0, {}, {}, {"reasons": why})
 
+    def know_keys(self) -> None:
+        """Have the service know every key that is stored, without waiting for its next look."""
+        self.app.state.resources.key_watch.look()
+
     @property
     def serving(self) -> str:
         """The version that the service says it serves."""

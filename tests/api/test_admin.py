@@ -44,9 +44,9 @@ def test_a_refit_is_queued_as_a_job(service):
 
 @pytest.mark.parametrize("path", [PATH, TRAIN])
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"target": null}'])
-def test_an_empty_request_means_everything(service, path, body):
+def test_an_empty_request_means_everything(lasting, path, body):
     """Of a training: every delayed target."""
-    assert service.http.post(path, content=body).json()["request"] == {}
+    assert lasting.http.post(path, content=body).json()["request"] == {}
 
 
 def test_a_job_tells_how_it_goes(service):
@@ -108,16 +108,16 @@ def test_every_broken_rule_is_named(refusing, wanted, field, rule, value):
     broken_rule(refusing.http.post(PATH, json=wanted), field, rule, value)
 
 
-def test_delayed_targets_are_refitted_too(service):
-    answer = service.http.post(PATH, json={"target": "conversion"})
+def test_delayed_targets_are_refitted_too(lasting):
+    answer = lasting.http.post(PATH, json={"target": "conversion"})
 
     assert answer.json()["request"] == {"target": "conversion"}
 
 
-def test_a_training_is_queued_as_a_job(service):
+def test_a_training_is_queued_as_a_job(lasting):
     wanted = {"target": "conversion", "as_of": "2025-03-01T00:00:00Z"}
 
-    answers = [service.http.post(TRAIN, json=wanted) for _ in range(2)]
+    answers = [lasting.http.post(TRAIN, json=wanted) for _ in range(2)]
 
     job = answers[0].json()
     assert [answer.status_code for answer in answers] == [202, 202]
@@ -185,12 +185,12 @@ def test_by_the_events_clock_the_window_ends_with_their_newest_hour(event_clock_
 
 
 @pytest.mark.parametrize("decision", ["approve", "reject"])
-def test_a_decision_on_the_version_that_is_held_is_a_job(service, decision):
-    held = service.hold()
-    listed = service.http.get("/v1/admin/versions").json()["held"]
+def test_a_decision_on_the_version_that_is_held_is_a_job(lasting, decision):
+    held = lasting.hold()
+    listed = lasting.http.get("/v1/admin/versions").json()["held"]
 
-    answer = service.http.post(f"/v1/admin/versions/{held}/{decision}")
-    other = service.http.post(f"/v1/admin/versions/{held}x/{decision}")
+    answer = lasting.http.post(f"/v1/admin/versions/{held}/{decision}")
+    other = lasting.http.post(f"/v1/admin/versions/{held}x/{decision}")
 
     assert (listed["version"], listed["reasons"]) == (held, {"click": "no-maps"})
     job = answer.json()
@@ -198,8 +198,8 @@ def test_a_decision_on_the_version_that_is_held_is_a_job(service, decision):
     assert "is not held for approval" in problem(other, 404, "not-found")["detail"]
 
 
-def test_before_the_first_version_the_list_is_empty(service):
-    content = service.http.get("/v1/admin/versions").json()
+def test_before_the_first_version_the_list_is_empty(shared_service):
+    content = shared_service.http.get("/v1/admin/versions").json()
 
     none = {"click": None, "conversion": None}
     assert content == {
@@ -212,22 +212,22 @@ def test_before_the_first_version_the_list_is_empty(service):
     }
 
 
-def test_the_calibrators_of_the_version_that_serves_are_told(service, atlas):
-    service.publish({"click": atlas}, {"targets": {"click": {"calibrator": "pooled"}}})
+def test_the_calibrators_of_the_version_that_serves_are_told(lasting, atlas):
+    lasting.publish({"click": atlas}, {"targets": {"click": {"calibrator": "pooled"}}})
 
-    content = service.http.get("/v1/admin/versions").json()
+    content = lasting.http.get("/v1/admin/versions").json()
 
     assert content["calibrators"] == {"click": "pooled", "conversion": None}
 
 
-def test_a_job_is_cancelled_again_and_again_and_the_audit_log_says_by_whom(service):
-    job = service.http.post(PATH, json={"target": "click"}).json()
+def test_a_job_is_cancelled_again_and_again_and_the_audit_log_says_by_whom(lasting):
+    job = lasting.http.post(PATH, json={"target": "click"}).json()
     path = f"/v1/admin/jobs/{job['id']}/cancel"
 
-    answers = [service.http.post(path) for _ in range(2)]
+    answers = [lasting.http.post(path) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [200, 200]
     assert {answer.json()["status"] for answer in answers} == {"cancelled"}
-    entry = service.http.get("/v1/admin/audit").json()["entries"][0]
+    entry = lasting.http.get("/v1/admin/audit").json()["entries"][0]
     assert (entry["what"], entry["target"]) == ("cancel-job", f"job {job['id']}")
-    problem(service.http.post("/v1/admin/jobs/999999/cancel"), 404, "not-found")
+    problem(lasting.http.post("/v1/admin/jobs/999999/cancel"), 404, "not-found")

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from playwright.sync_api import expect
 
-from tests.api.furnished import BUSY, HOURS, furnish
+from tests.api.furnished import BUSY, HOURS, REFITTED, furnish
 from tests.api.running_service import RunningService, eventually, serving
 from tests.storage.several_servers import cluster
 
@@ -20,8 +20,8 @@ JSON_LINES = {"content-type": "application/x-ndjson"}
 
 @pytest.fixture
 def furnished(settings) -> Iterator[RunningService]:
-    changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
-    with cluster() as made, serving(settings.model_copy(update=changes), made.url) as service:
+    refitted = settings.model_copy(update=REFITTED)
+    with cluster() as made, serving(refitted, made.url) as service:
         furnish(service, OTHERS)
         yield service
 

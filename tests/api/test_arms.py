@@ -7,9 +7,8 @@ from sirocco_client import EdgeCalibrator
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import ARMS, Split, unit_numbers
 from calibrators.maps.calibration_map import PLACES, Spreads
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import broken_rule, problem
-from tests.api.running_service import serving
 from tests.columns.bodies import LEVELS, ONE_CAMPAIGN, UNITS, read_answer, read_arms, scores_body
 
 PATH = "/v1/calibrate"
@@ -47,7 +46,7 @@ def split(settings):
             CalibrationMap.proportional(0.0625),
         ),
     }
-    with new_redis() as server, serving(settings, server.url) as service:
+    with alone(settings) as service:
         service.publish(atlases, {"experiments": {"click": experiment()}})
         yield service
 
@@ -95,7 +94,7 @@ def test_maps_on_trial_without_intervals_have_no_width(settings):
         "click:challenger": Atlas.build(proportional(FACTORS["challenger"])),
     }
     asked = {"campaigns": CAMPAIGNS, "scores": SCORES, "units": UNIT_NAMES, "interval": 0.9}
-    with new_redis() as server, serving(settings, server.url) as service:
+    with alone(settings) as service:
         service.publish(atlases, {"experiments": {"click": experiment()}})
         answer = post(service, {"target": "click", **asked})
         with EdgeCalibrator(service.url, "click") as edge:

@@ -11,17 +11,7 @@ PROBABILITIES = pytest.approx([0.05, 0.2, 0.6, 0.5])
 LEVELS = ["campaign", "campaign", "target", "campaign"]
 
 
-def test_columns_are_answered_in_order_with_the_version(service, version):
-    asked = {"target": "click", "campaigns": CAMPAIGNS, "scores": SCORES}
-
-    answer = service.http.post(PATH, json=asked)
-
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == {"probabilities": PROBABILITIES, "version": version}
-
-
-def test_rows_are_answered_in_their_order_across_targets(service, version):
+def test_rows_are_answered_in_their_order_across_targets(lasting, published):
     """Delayed targets are served by the identity until they are fitted."""
     rows = [
         {"target": "conversion", "campaign": "shoes", "score": 0.6},
@@ -30,41 +20,48 @@ def test_rows_are_answered_in_their_order_across_targets(service, version):
         {"target": "click", "campaign": "hats", "score": 0.4},
     ]
 
-    answer = service.http.post(PATH, json={"rows": rows}, params={"explain": "true"})
+    answer = lasting.http.post(PATH, json={"rows": rows}, params={"explain": "true"})
 
     assert answer.json() == {
         "probabilities": pytest.approx([0.6, 0.5, 0.125, 0.2]),
-        "version": version,
+        "version": published,
         "levels": ["identity", "campaign", "identity", "campaign"],
     }
 
 
 @pytest.mark.parametrize(
     ("explain", "levels"),
-    [("true", {"levels": LEVELS}), ("1", {"levels": LEVELS}), ("0", {}), ("false", {})],
+    [
+        *((explain, {"levels": LEVELS}) for explain in ("true", "1")),
+        *((explain, {}) for explain in (None, "0", "false")),
+    ],
 )
-def test_explain_names_the_level_behind_each_score(service, version, explain, levels):
+def test_columns_are_answered_in_order_with_the_level_behind_each(
+    lasting, published, explain, levels
+):
+    """With the levels only where that is asked for."""
     asked = {"target": "click", "campaigns": CAMPAIGNS, "scores": SCORES}
 
-    answer = service.http.post(PATH, json=asked, params={"explain": explain})
+    answer = lasting.http.post(PATH, json=asked, params=explain and {"explain": explain})
 
-    assert answer.json() == {"probabilities": PROBABILITIES, "version": version, **levels}
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/json")
+    assert answer.json() == {"probabilities": PROBABILITIES, "version": published, **levels}
 
 
-def test_a_large_body_is_answered_as_a_small_one(service, version):
+def test_a_large_body_is_answered_as_a_small_one(lasting, published):
     """Bodies that are worked on off the event loop give the same answers."""
     asked = {"target": "click", "campaign": "shoes", "scores": [0.1234567890123] * 30_000}
-    one = service.http.post(PATH, json={**asked, "scores": asked["scores"][:1]}).json()
+    one = lasting.http.post(PATH, json={**asked, "scores": asked["scores"][:1]}).json()
 
-    answer = service.http.post(PATH, json=asked).json()
+    answer = lasting.http.post(PATH, json=asked).json()
 
     assert answer["probabilities"] == one["probabilities"] * 30_000
 
 
-def test_before_the_first_version_everything_is_served_by_the_identity(service):
+def test_before_the_first_version_everything_is_served_by_the_identity(shared_service):
     asked = {"target": "click", "campaigns": ["a", "b"], "scores": [0.3, 0.0]}
 
-    answer = service.http.post(PATH, json=asked, params={"explain": "true"})
+    answer = shared_service.http.post(PATH, json=asked, params={"explain": "true"})
 
     assert answer.json() == {
         "probabilities": [0.3, 0.0],

@@ -16,10 +16,10 @@ CLICK = {
 REPORT = {"targets": {"click": CLICK, "conversion": {"calibrator": "sir", "guard": None}}}
 
 
-@pytest.fixture
-def reported(service, atlas):
-    service.publish({"click": atlas}, REPORT)
-    return service
+@pytest.fixture(scope="module")
+def reported(lasting, atlas):
+    lasting.publish({"click": atlas}, REPORT)
+    return lasting
 
 
 DECISIONS = ("passed", "kept", "parent", "bounded")
@@ -40,9 +40,8 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_what_the_report_has_of_each_target_is_told(reported, name):
-    assert reported.metrics(f"sirocco_{name}") == SHOWN[name]
+def test_what_the_report_has_of_each_target_is_told(reported):
+    assert {name: reported.metrics(f"sirocco_{name}") for name in SHOWN} == SHOWN
 
 
 def test_the_decision_on_the_targets_own_map_is_one_of_four(reported):
@@ -52,15 +51,15 @@ def test_the_decision_on_the_targets_own_map_is_one_of_four(reported):
     assert {dict(labels)["decision"] for labels, value in shown.items() if value} == {"kept"}
 
 
-def test_what_the_worker_held_back_is_counted(service):
+def test_what_the_worker_held_back_is_counted(lasting):
     held = {"kept": 5, "parent": 0, "bounded": 2}
-    Heartbeat(service.store, 60).write({"at": time.time(), "guard": held})
+    Heartbeat(lasting.store, 60).write({"at": time.time(), "guard": held})
 
-    assert service.metrics("sirocco_guard_held_total") == {
+    assert lasting.metrics("sirocco_guard_held_total") == {
         (("decision", name),): number for name, number in held.items()
     }
 
 
-def test_before_the_first_report_there_are_no_samples(service):
+def test_before_the_first_report_there_are_no_samples(shared_service):
     for name in (*SHOWN, "guard_target", "guard_held_total"):
-        assert service.metrics(f"sirocco_{name}") == {}
+        assert shared_service.metrics(f"sirocco_{name}") == {}

@@ -26,10 +26,10 @@ TOLD = {
 }
 
 
-def test_campaigns_with_maps_are_listed_by_name(service, atlas):
-    version = service.publish({"click": atlas}, REPORT)
+def test_campaigns_with_maps_are_listed_by_name(lasting, atlas):
+    version = lasting.publish({"click": atlas}, REPORT)
 
-    assert service.http.get(PATH).json() == {
+    assert lasting.http.get(PATH).json() == {
         "target": "click",
         "version": version,
         **UNTOLD,
@@ -42,8 +42,10 @@ def test_campaigns_with_maps_are_listed_by_name(service, atlas):
     }
 
 
-def test_a_target_without_maps_has_no_campaigns(service, version):
-    answer = service.http.get(PATH, params={"target": "conversion"})
+def test_a_target_without_maps_has_no_campaigns(lasting, atlas):
+    version = lasting.publish({"click": atlas})
+
+    answer = lasting.http.get(PATH, params={"target": "conversion"})
 
     assert answer.json() == {
         "target": "conversion",
@@ -55,30 +57,29 @@ def test_a_target_without_maps_has_no_campaigns(service, version):
     }
 
 
-@pytest.mark.parametrize("limit", [1, 2, 7, 10, 1000])
-def test_pages_hold_every_campaign_once(service, limit):
+def test_pages_hold_every_campaign_once(lasting):
     """Any name may be one: `next` leads on through all of them."""
     names = sorted({*"abc", "a/b", "a b?&=#", "ä", "日本", "%2F", "c" * 256, '"'})
-    service.publish({"click": Atlas.build(dict.fromkeys(names, CalibrationMap.identity()))})
-    found, after = [], ""
+    lasting.publish({"click": Atlas.build(dict.fromkeys(names, CalibrationMap.identity()))})
 
-    while after is not None:
-        page = service.http.get(PATH, params={"limit": limit, "after": after}).json()
-        assert page["total"] == len(names)
-        assert 1 <= len(page["campaigns"]) <= limit
-        found += [row["campaign"] for row in page["campaigns"]]
-        after = page["next"]
+    for limit in (1, 2, 7, 10, 1000):
+        found, after = [], ""
+        while after is not None:
+            page = lasting.http.get(PATH, params={"limit": limit, "after": after}).json()
+            assert page["total"] == len(names)
+            assert 1 <= len(page["campaigns"]) <= limit
+            found += [row["campaign"] for row in page["campaigns"]]
+            after = page["next"]
+        assert found == names
 
-    assert found == names
 
-
-def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
-    version = service.publish({"click": atlas}, REPORT)
+def test_one_campaign_tells_what_serves_it_by_target(lasting, atlas):
+    version = lasting.publish({"click": atlas}, REPORT)
     same = {"calibrator": None, "frozen": False}
     identity = {"level": "identity", "knots": 2, "report": None, **same}
 
-    shoes = service.http.get(f"{PATH}/shoes").json()
-    unseen = service.http.get(f"{PATH}/un/seen").json()
+    shoes = lasting.http.get(f"{PATH}/shoes").json()
+    unseen = lasting.http.get(f"{PATH}/un/seen").json()
 
     assert shoes == {
         "campaign": "shoes",
@@ -92,50 +93,50 @@ def test_one_campaign_tells_what_serves_it_by_target(service, atlas):
     assert unseen["targets"]["click"] == {"level": "target", "knots": 3, "report": None, **same}
 
 
-def shown_calibrators(service):
+def shown_calibrators(lasting):
     """By campaign: in the list, on the campaign's own page, and with its map."""
-    listed = service.http.get(PATH).json()["campaigns"]
+    listed = lasting.http.get(PATH).json()["campaigns"]
     rows = {row["campaign"]: row["calibrator"] for row in listed}
     for name, calibrator in rows.items():
-        page = service.http.get(f"{PATH}/{name}").json()["targets"]["click"]
-        shown_map = service.http.get(f"/v1/maps/click/{name}").json()
+        page = lasting.http.get(f"{PATH}/{name}").json()["targets"]["click"]
+        shown_map = lasting.http.get(f"/v1/maps/click/{name}").json()
         assert page["calibrator"] == shown_map["calibrator"] == calibrator
     return rows
 
 
-def test_what_made_the_maps_of_a_target_is_told(service, atlas):
-    service.publish({"click": atlas}, {"targets": {"click": {**TOLD, "top": []}}})
+def test_what_made_the_maps_of_a_target_is_told(lasting, atlas):
+    lasting.publish({"click": atlas}, {"targets": {"click": {**TOLD, "top": []}}})
 
-    page = service.http.get(PATH).json()
+    page = lasting.http.get(PATH).json()
 
     assert {name: page[name] for name in TOLD} == TOLD
     assert page["held"] == {}
-    assert shown_calibrators(service) == {"hats": "pooled", "shoes": "pooled"}
+    assert shown_calibrators(lasting) == {"hats": "pooled", "shoes": "pooled"}
 
 
-def test_a_campaign_with_a_calibrator_of_its_own_says_so(service, atlas):
+def test_a_campaign_with_a_calibrator_of_its_own_says_so(lasting, atlas):
     """Also one that is not among the largest."""
     top = [{**SHOES, "calibrator": "pooled", "decision": "kept"}]
     click = {**TOLD, "overridden": {"sir": 1}, "overrides": {"hats": "sir"}, "top": top}
-    service.publish({"click": atlas}, {"targets": {"click": click}})
+    lasting.publish({"click": atlas}, {"targets": {"click": click}})
 
-    assert shown_calibrators(service) == {"hats": "sir", "shoes": "pooled"}
-    page = service.http.get(f"{PATH}/shoes").json()
+    assert shown_calibrators(lasting) == {"hats": "sir", "shoes": "pooled"}
+    page = lasting.http.get(f"{PATH}/shoes").json()
     assert page["targets"]["click"]["report"]["decision"] == "kept"
 
 
-def test_the_targets_map_is_made_by_the_targets_calibrator(service, atlas):
+def test_the_targets_map_is_made_by_the_targets_calibrator(lasting, atlas):
     """Also for a campaign that has a calibrator, but no map, of its own."""
     top = [
         {**SHOES, "calibrator": "pooled", "decision": "passed"},
         {**SHOES, "campaign": "unseen", "calibrator": "sir", "decision": "parent"},
     ]
     click = {**TOLD, "overridden": {"sir": 1}, "overrides": {"unseen": "sir"}, "top": top}
-    service.publish({"click": atlas}, {"targets": {"click": click}})
+    lasting.publish({"click": atlas}, {"targets": {"click": click}})
 
-    served = service.http.get(f"{PATH}/unseen").json()["targets"]
+    served = lasting.http.get(f"{PATH}/unseen").json()["targets"]
 
-    assert service.http.get(PATH).json()["held"] == {"unseen": "parent"}
+    assert lasting.http.get(PATH).json()["held"] == {"unseen": "parent"}
     assert (served["click"]["level"], served["click"]["calibrator"]) == ("target", "pooled")
     assert (served["conversion"]["level"], served["conversion"]["calibrator"]) == ("identity", None)
 
@@ -177,24 +178,24 @@ def test_a_campaign_in_a_path_has_1_to_256_bytes(refusing, path, campaign, shown
 
 
 @pytest.fixture
-def watched(service):
+def watched(lasting):
     """PcocEvidence of six hours: 'd' is predicted twice as much as there is, 'e' too little."""
     names = ("a", "b", "d", "e")
     predicted, positives = np.full(4, 100.0), np.array([100.0, 104.0, 50.0, 180.0])
     found = PcocEvidence.empty(500)
     for hour in range(500, 506):
         found = found.after(hour, names, predicted, positives)
-    BinsStore(service.store, 3600).evidence.write("click", 4, found)
+    BinsStore(lasting.store, 3600).evidence.write("click", 4, found)
     return found
 
 
-def test_campaigns_are_listed_by_evidence_page_by_page(service, atlas, watched):
-    service.publish({"click": atlas}, REPORT)
+def test_campaigns_are_listed_by_evidence_page_by_page(lasting, atlas, watched):
+    lasting.publish({"click": atlas}, REPORT)
     found, after = [], ""
 
     while after is not None:
         wanted = {"sort": "evidence", "limit": 3, "after": after}
-        page = service.http.get(PATH, params=wanted).json()
+        page = lasting.http.get(PATH, params=wanted).json()
         assert (page["total"], page["bound"]) == (4, bound_of(4))
         found += page["campaigns"]
         after = page["next"]
@@ -210,8 +211,8 @@ def test_campaigns_are_listed_by_evidence_page_by_page(service, atlas, watched):
 
 
 @pytest.mark.parametrize("after", ["shoes", "-1", "1.5", "9" * 30])
-def test_a_page_by_evidence_begins_where_one_ended(service, after):
-    answer = service.http.get(PATH, params={"sort": "evidence", "after": after})
+def test_a_page_by_evidence_begins_where_one_ended(lasting, after):
+    answer = lasting.http.get(PATH, params={"sort": "evidence", "after": after})
 
     assert answer.status_code == 422
     assert "after = " in answer.json()["detail"]

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import CampaignGroups, GroupMaps
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import problem
-from tests.api.running_service import serving
 from tests.columns.bodies import FLOAT32, LEVELS, ONE_CAMPAIGN, read_answer, scores_body
 
 PATH = "/v1/calibrate"
@@ -36,7 +35,7 @@ def calibrating(settings):
         "hats": CalibrationMap.proportional(0.5),
         "shoes": CalibrationMap([0.0, 0.2, 1.0], [0.0, 0.1, 0.9]),
     }
-    with new_redis() as server, serving(settings, server.url) as service:
+    with alone(settings) as service:
         of_groups = MapColumns.of_maps([CalibrationMap.proportional(0.25)])
         groups = GroupMaps(CampaignGroups("^(new)-"), ("new",), of_groups)
         service.publish({"click": Atlas.build(maps, CalibrationMap.proportional(2.0), groups)})

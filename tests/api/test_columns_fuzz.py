@@ -15,9 +15,8 @@ from app.events.schema import TooManyEvents
 from app.storage.bins import BinsStore
 from app.strict_json import ValidationError
 from calibrators import Atlas, CalibrationMap
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import MEDIA_TYPE
-from tests.api.running_service import serving
 from tests.columns.bodies import (
     FLOAT32,
     LEVELS,
@@ -41,11 +40,9 @@ DICTIONARY = 0x9D4A2F0E6C5B1378
 @pytest.fixture(scope="module")
 def attacked(settings):
     """A service with maps, at the events' clock, so that some events are taken."""
-    with new_redis() as server:
-        by_events = settings.model_copy(update={"clock": "event"})
-        with serving(by_events, server.url) as service:
-            service.publish({"click": Atlas.build(MAPS)}, as_of=AT)
-            yield service
+    with alone(settings, clock="event") as service:
+        service.publish({"click": Atlas.build(MAPS)}, as_of=AT)
+        yield service
 
 
 @pytest.fixture(scope="module")

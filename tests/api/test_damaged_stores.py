@@ -73,13 +73,13 @@ JUNK = [
 
 @pytest.mark.parametrize("sealed", [True, False])
 @pytest.mark.parametrize("junk", JUNK)
-def test_junk_in_the_heartbeat_is_never_a_500(service, junk, sealed):
+def test_junk_in_the_heartbeat_is_never_a_500(lasting, junk, sealed):
     text = orjson.dumps({"at": time.time(), "refits": 4, **junk}).decode()
     said = seal(text, keys.HEARTBEAT) if sealed else text
-    service.store.set(keys.HEARTBEAT, said)
+    lasting.store.set(keys.HEARTBEAT, said)
 
-    assert service.http.get("/metrics").status_code == 200
-    assert service.http.get("/readyz").status_code == 200
+    assert lasting.http.get("/metrics").status_code == 200
+    assert lasting.http.get("/readyz").status_code == 200
 
 
 def test_fresh_damage_is_counted_and_degrades(service):

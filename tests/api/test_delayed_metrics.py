@@ -7,6 +7,7 @@ import pytest
 
 from app.settings import Settings
 from app.storage.lease import Heartbeat
+from tests.api.conftest import alone
 from tests.api.running_service import serving
 
 DAY = 86_400.0
@@ -49,28 +50,33 @@ REPORT = {"targets": {"conversion": CONVERSION}}
 TARGET = (("target", "conversion"),)
 
 
-def test_before_the_first_version_labels_have_no_source(service):
-    assert service.metrics("sirocco_label_source") == {
+@pytest.fixture(scope="module")
+def reported(settings, atlas):
+    """A service whose version has that report."""
+    with alone(settings) as running:
+        running.publish({"conversion": atlas}, REPORT, as_of=AS_OF)
+        yield running
+
+
+def test_before_the_first_version_labels_have_no_source(shared_service):
+    assert shared_service.metrics("sirocco_label_source") == {
         (("source", source), *TARGET): float(source == "none")
         for source in ("model", "delays", "none")
     }
 
 
 @pytest.mark.parametrize("source", ["model", "delays", "none"])
-def test_the_source_of_labels_is_shown(service, atlas, source):
-    report = {"targets": {"conversion": {"source": source}}}
-    service.publish({"conversion": atlas}, report)
+def test_the_source_of_labels_is_shown(lasting, atlas, source):
+    lasting.publish({"conversion": atlas}, {"targets": {"conversion": {"source": source}}})
 
-    shown = service.metrics("sirocco_label_source")
+    shown = lasting.metrics("sirocco_label_source")
 
     assert [dict(labels)["source"] for labels, value in shown.items() if value] == [source]
     assert len(shown) == 3
 
 
-def test_the_model_in_force_and_its_labels_are_shown(service, atlas):
-    service.publish({"conversion": atlas}, REPORT, as_of=AS_OF)
-
-    assert service.metrics("sirocco_pccem_model_info") == {(*TARGET, ("version", "000007-abc")): 1}
+def test_the_model_in_force_and_its_labels_are_shown(reported):
+    assert reported.metrics("sirocco_pccem_model_info") == {(*TARGET, ("version", "000007-abc")): 1}
     shown = {
         "pccem_model_age_seconds": pytest.approx(time.time() - 1_000, abs=60),
         "pccem_auc": 0.75,
@@ -84,36 +90,31 @@ def test_the_model_in_force_and_its_labels_are_shown(service, atlas):
         "labels_expected": 45.5,
         "labels_ratio": 1.0625,
     }
-    assert {n: service.metric(f"sirocco_{n}", target="conversion") for n in shown} == shown
+    assert {n: reported.metric(f"sirocco_{n}", target="conversion") for n in shown} == shown
 
 
-def test_expected_and_observed_conversions_are_shown_by_click_day(service, atlas):
-    service.publish({"conversion": atlas}, REPORT, as_of=AS_OF + 3600)
-
-    shown = [service.metrics(f"sirocco_pccem_{n}_conversions") for n in ("expected", "observed")]
+def test_expected_and_observed_conversions_are_shown_by_click_day(reported):
+    shown = [reported.metrics(f"sirocco_pccem_{n}_conversions") for n in ("expected", "observed")]
 
     nine, eight = (("days_ago", "9"), *TARGET), (("days_ago", "8"), *TARGET)
     assert shown == [{nine: 100.5, eight: 101.5}, {nine: 99, eight: 104}]
 
 
-def test_quality_on_final_outcomes_is_a_span_of_its_own(service, atlas):
-    service.publish({"conversion": atlas}, REPORT, as_of=AS_OF)
+def test_quality_on_final_outcomes_is_a_span_of_its_own(reported):
     labels = {"target": "conversion", "span": "matured"}
 
-    assert service.metric("sirocco_pcoc", stage="raw", **labels) == 5
-    assert service.metric("sirocco_pcoc", stage="calibrated", **labels) == 1.25
-    assert service.metric("sirocco_gc_n", stage="calibrated", n="3", **labels) == 0.5
+    assert reported.metric("sirocco_pcoc", stage="raw", **labels) == 5
+    assert reported.metric("sirocco_pcoc", stage="calibrated", **labels) == 1.25
+    assert reported.metric("sirocco_gc_n", stage="calibrated", n="3", **labels) == 0.5
 
 
-def test_strays_are_counted(service, atlas):
-    service.publish({"conversion": atlas}, REPORT, as_of=AS_OF)
-
-    assert service.metric("sirocco_late_conversions_total", target="conversion") == 2
-    assert service.metric("sirocco_early_conversions_total", target="conversion") == 1
-    assert service.metrics("sirocco_orphans_total") == {(("kind", "conversion"),): 3}
+def test_strays_are_counted(reported):
+    assert reported.metric("sirocco_late_conversions_total", target="conversion") == 2
+    assert reported.metric("sirocco_early_conversions_total", target="conversion") == 1
+    assert reported.metrics("sirocco_orphans_total") == {(("kind", "conversion"),): 3}
 
 
-def test_delays_alone_have_no_age_and_no_quality(service, atlas):
+def test_delays_alone_have_no_age_and_no_quality(lasting, atlas):
     """And a refused training shows."""
     model = {
         **MODEL,
@@ -123,12 +124,12 @@ def test_delays_alone_have_no_age_and_no_quality(service, atlas):
     }
     matured = {"raw": None, "calibrated": None, "model": None, "days": []}
     target = {**CONVERSION, "source": "delays", "model": model, "matured": matured, "labels": None}
-    service.publish({"conversion": atlas}, {"targets": {"conversion": target}})
+    lasting.publish({"conversion": atlas}, {"targets": {"conversion": target}})
 
-    assert service.metric("sirocco_pccem_refused", target="conversion") == 1
+    assert lasting.metric("sirocco_pccem_refused", target="conversion") == 1
     for name in ("pccem_model_age_seconds", "pccem_auc", "labels_clicks"):
-        assert service.metrics(f"sirocco_{name}") == {}
-    assert service.metric("sirocco_late_conversions_total", target="conversion") == 0
+        assert lasting.metrics(f"sirocco_{name}") == {}
+    assert lasting.metric("sirocco_late_conversions_total", target="conversion") == 0
 
 
 def test_what_the_worker_counts_is_shown(service):
@@ -172,9 +173,9 @@ def test_what_the_worker_counts_is_shown(service):
     assert service.metrics("sirocco_orphans_total") == {(("kind", "behaviour"),): 6}
 
 
-def test_a_silent_worker_shows_nothing(service):
+def test_a_silent_worker_shows_nothing(shared_service):
     for name in ("open_clicks", "damaged_parts", "closed_clicks_total", "orphans_total"):
-        assert service.metrics(f"sirocco_{name}") == {}
+        assert shared_service.metrics(f"sirocco_{name}") == {}
 
 
 def test_without_delayed_targets_there_are_no_samples(redis_url):

@@ -146,8 +146,9 @@ def test_a_server_that_stood_still_meanwhile_reads_what_has_come(settings, redis
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-def test_idle_connections_do_not_hold_up_the_end(settings, redis_url):
+def test_idle_connections_do_not_hold_up_the_end(settings, redis_url, monkeypatch):
     """They are closed in the end, without a byte."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.1)
     with connected(settings, redis_url) as (server, _, connection):
         eventually(lambda: bool(server.server_state.connections))
         server.should_exit = True

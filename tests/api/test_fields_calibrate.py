@@ -11,9 +11,8 @@ from calibrators.arms import unit_numbers
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.groups import FieldGroups, GroupMaps
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import broken_rule
-from tests.api.running_service import serving
 from tests.columns.bodies import (
     FIELDS,
     LEVELS,
@@ -70,20 +69,21 @@ def expected(devices=DEVICES, places=PLACES, campaigns=CAMPAIGNS):
         yield p * m / (1 - p + p * m)
 
 
+def maps():
+    return {name: CalibrationMap.proportional(factor) for name, factor in FACTORS.items()}
+
+
 @pytest.fixture(scope="module")
 def fielded(settings):
     """A service that knows two fields, and effects of them on clicks; a conversion has none."""
-    maps = {name: CalibrationMap.proportional(factor) for name, factor in FACTORS.items()}
-    settings = settings.model_copy(
-        update={
-            "fields": ("device", "placement"),
-            "field_pairs": (("device", "placement"),),
-            "targets": ("click", "install"),
-            "products": {"pay": ("click", "conversion"), "both": ("click", "install")},
-        }
-    )
-    with new_redis() as server, serving(settings, server.url) as service:
-        service.publish({"click": Atlas.build(maps).with_effects(effects())})
+    changes = {
+        "fields": ("device", "placement"),
+        "field_pairs": (("device", "placement"),),
+        "targets": ("click", "install"),
+        "products": {"pay": ("click", "conversion"), "both": ("click", "install")},
+    }
+    with alone(settings, **changes) as service:
+        service.publish({"click": Atlas.build(maps()).with_effects(effects())})
         yield service
 
 
@@ -165,22 +165,18 @@ def test_binary_columns_are_answered_to_the_same_bits(fielded, form):
         assert read_answer(answer.content)[0] == alike["probabilities"]
 
 
-@pytest.mark.parametrize("number", [3, N])
-def test_an_id_of_an_earlier_list_keeps_the_deviation_of_its_campaign(settings, number):
+def test_an_id_of_an_earlier_list_keeps_the_deviation_of_its_campaign(fielded):
     """Which has no map of its own any more."""
-    fields = settings.model_copy(update={"fields": ("device", "placement")})
-    maps = {name: CalibrationMap.proportional(by) for name, by in FACTORS.items()}
-    with new_redis() as redis, serving(fields, redis.url) as service:
-        service.publish({"click": Atlas.build(maps).with_effects(effects())})
-        dictionary, numbers = service.ids()
-        del maps["hats"]
-        service.publish({"click": Atlas.build(maps).with_effects(effects())})
+    dictionary, numbers = fielded.ids()
+    fielded.publish({"click": Atlas.build({"shoes": maps()["shoes"]}).with_effects(effects())})
+    for number in (3, N):
         sent, fields_of = columns(number), field_sections(columns(number)["fields"])
         named = {"campaigns": [numbers[name] for name in CAMPAIGNS[:number]], "flags": FIELDS}
         body = scores_body(SCORES[:number], behind=fields_of, dictionary=dictionary, **named)
-        answer = service.http.post(PATH, content=body, headers=COLUMNS)
+        answer = fielded.http.post(PATH, content=body, headers=COLUMNS)
 
-        assert read_answer(answer.content)[0] == post(service, sent)["probabilities"]
+        assert read_answer(answer.content)[0] == post(fielded, sent)["probabilities"]
+    fielded.publish({"click": Atlas.build(maps()).with_effects(effects())})
 
 
 def test_each_arm_and_each_factor_has_effects_of_its_own(fielded):
@@ -190,10 +186,7 @@ def test_each_arm_and_each_factor_has_effects_of_its_own(fielded):
         "shares": {"challenger": 0.4, "raw": 0.2},
     }
     about = {**split, "canary": True, "since": 0.0, "state": "running", "reason": None, "watch": {}}
-    maps = Atlas.build(
-        {name: CalibrationMap.proportional(factor) for name, factor in FACTORS.items()}
-    )
-    champion, challenger = maps.with_effects(effects()), maps.with_effects(effects(-1.0))
+    champion, challenger = (Atlas.build(maps()).with_effects(effects(by)) for by in (1.0, -1.0))
     fielded.publish(
         {"click": champion, "click:challenger": challenger}, {"experiments": {"click": about}}
     )
@@ -266,34 +259,27 @@ def test_refusals_of_rows_and_of_binary_columns(fielded):
         broken_rule(fielded.http.post(PATH, content=body, headers=COLUMNS), field, rule, value)
 
 
-@pytest.mark.parametrize("number", [3, N])
-def test_a_new_campaign_is_served_by_the_group_that_a_field_names(settings, number):
+def test_a_new_campaign_is_served_by_the_group_that_a_field_names(settings):
     half, own = (CalibrationMap.proportional(factor) for factor in (0.5, 0.25))
     groups = GroupMaps(FieldGroups("device"), ("ios",), MapColumns.of_maps([half]))
-    atlas = Atlas.build({"hats": own}, None, groups)
-    settings = settings.model_copy(update={"fields": ("device",), "group_field": "device"})
-    campaigns = ["hats", "new", "new"] * 40
-    devices = ["ios", "ios", "tv"] * 40
-    asked = {"target": "click", "campaigns": campaigns[:number], "scores": [0.5] * number}
-    with new_redis() as server, serving(settings, server.url) as service:
-        service.publish({"click": atlas})
+    with alone(settings, fields=("device",), group_field="device") as service:
+        service.publish({"click": Atlas.build({"hats": own}, None, groups)})
+        for times in (1, 40):
+            campaigns, devices = ["hats", "new", "new"] * times, ["ios", "ios", "tv"] * times
+            scores = [0.5] * len(campaigns)
+            asked = {"target": "click", "campaigns": campaigns, "scores": scores}
+            each = post(service, {**asked, "fields": {"device": devices}}, explain="true")
+            every = post(service, {**asked, "fields": {"device": "ios"}})
+            without = post(service, asked)
+            said = {"flags": LEVELS | FIELDS, "behind": field_sections({"device": devices})}
+            body = scores_body(scores, campaigns=campaigns, **said)
+            binary = service.http.post(PATH, content=body, headers=COLUMNS)
 
-        each = post(service, {**asked, "fields": {"device": devices[:number]}}, explain="true")
-        every = post(service, {**asked, "fields": {"device": "ios"}})
-        without = post(service, asked)
-        body = scores_body(
-            [0.5] * number,
-            campaigns=campaigns[:number],
-            flags=LEVELS | FIELDS,
-            behind=field_sections({"device": devices[:number]}),
-        )
-        binary = service.http.post(PATH, content=body, headers=COLUMNS)
-
-    assert each["probabilities"] == ([0.125, 0.25, 0.5] * 40)[:number]
-    assert each["levels"] == (["campaign", "group", "identity"] * 40)[:number]
-    assert every["probabilities"] == ([0.125, 0.25, 0.25] * 40)[:number]
-    assert without["probabilities"] == ([0.125, 0.5, 0.5] * 40)[:number]
-    assert read_answer(binary.content)[0] == each["probabilities"]
+            assert each["probabilities"] == [0.125, 0.25, 0.5] * times
+            assert each["levels"] == ["campaign", "group", "identity"] * times
+            assert every["probabilities"] == [0.125, 0.25, 0.25] * times
+            assert without["probabilities"] == [0.125, 0.5, 0.5] * times
+            assert read_answer(binary.content)[0] == each["probabilities"]
 
 
 @pytest.mark.parametrize(

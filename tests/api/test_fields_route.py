@@ -5,8 +5,7 @@ import math
 import pytest
 
 from calibrators import Atlas
-from tests.api.conftest import new_redis
-from tests.api.running_service import serving
+from tests.api.conftest import alone
 from tests.api.test_fields_calibrate import EFFECTS, effects
 
 ROWS = {
@@ -21,12 +20,7 @@ REPORT = {
     "mce": {"sigmas": 6.5, "relative": 0.4, "chance": 1e-7, "segments": 5}
     | {"expected": 90.0, "positives": 60.0, "fields": {"device": "ios"}},
     "top": {
-        name: {
-            "values": len(rows),
-            "rows": [
-                dict(zip(("value", "expected", "positives"), row, strict=True)) for row in rows
-            ],
-        }
+        name: {"values": len(rows), "rows": [dict(zip(COLUMNS, row, strict=True)) for row in rows]}
         for name, rows in ROWS.items()
     },
 }
@@ -34,8 +28,7 @@ REPORT = {
 
 @pytest.fixture(scope="module")
 def reported(settings):
-    settings = settings.model_copy(update={"fields": ("device", "placement")})
-    with new_redis() as server, serving(settings, server.url) as service:
+    with alone(settings, fields=("device", "placement")) as service:
         service.publish(
             {"click": Atlas.empty().with_effects(effects())},
             {"targets": {"click": {"fields": REPORT, "method": {"fields": AGREEING}}}},

@@ -9,9 +9,8 @@ from sirocco_client import EdgeCalibrator, Sirocco
 from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import PLACES, Spreads
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import broken_rule
-from tests.api.running_service import serving
 from tests.columns.bodies import field_sections, numbers, scores_body
 
 PATH = "/v1/calibrate"
@@ -35,7 +34,7 @@ TERMS = {"alone": FieldEffects({"device": DEVICE, "place": PLACE}), "with pairs"
 @pytest.fixture(scope="module")
 def service(settings):
     """Clicks have spreads, conversions have none."""
-    with new_redis() as server, serving(settings, server.url) as running:
+    with alone(settings) as running:
         running.publish({"click": CLICKS, "conversion": PLAIN})
         yield running
 
@@ -106,8 +105,7 @@ def test_binary_columns_and_clients_give_the_same(service, number):
 
 @pytest.fixture(scope="module")
 def fielded(settings):
-    settings = settings.model_copy(update={"fields": ("device", "place")})
-    with new_redis() as server, serving(settings, server.url) as running:
+    with alone(settings, fields=("device", "place")) as running:
         yield running
 
 

@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from app.api.last_good import BEFORE, NEWEST, LastGood, packed, unpacked
+from app.api.last_good import BEFORE, NEWEST, LastGood, UnusableFile, packed, unpacked
 from app.api.snapshot import Refresher
 from app.settings import Settings
 from app.storage import keys
@@ -44,12 +44,16 @@ def test_the_newest_two_are_kept_and_only_their_owner_may_read(tmp_path):
 def test_every_cut_and_every_flipped_byte_is_noticed_and_the_one_before_is_read(tmp_path, caplog):
     keep(tmp_path, 1, 2)
     whole = (tmp_path / NEWEST).read_bytes()
+    cut = [whole[:at] for at in range(len(whole))]
     flipped = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
 
-    for damaged in [whole[:at] for at in range(len(whole))] + flipped:
+    assert unpacked(whole, "unix") == of(2)
+    for damaged in cut + flipped:
+        with pytest.raises(UnusableFile):
+            unpacked(damaged, "unix")
+    for damaged in (*cut[::50], flipped[0], flipped[4], flipped[-1]):
         (tmp_path / NEWEST).write_bytes(damaged)
         assert LastGood(tmp_path, "unix://a").read() == of(1)
-
     assert "its sha256 is wrong" in caplog.text
     assert "schema_version 0: only 1 is known" in caplog.text
 

@@ -1,6 +1,7 @@
 """Gauges of the version in force: what they say is what its refit reported, and nothing else."""
 
 import time
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,48 +29,39 @@ CLICK = {
     ],
 }
 REPORT: dict[str, Any] = {"refit_seconds": 1.5, "targets": {"click": CLICK}}
+QUALITY = {"pcoc": [None], "cal_n": ["3", "5"], "gc_n": ["3", "4", "5"]}
 
 
-@pytest.mark.parametrize("span", ["hour", "window"])
-@pytest.mark.parametrize("stage", ["raw", "calibrated"])
-def test_quality_gauges_equal_the_report(service, atlas, span, stage):
-    service.publish({"click": atlas}, REPORT)
-    labels = {"target": "click", "stage": stage, "span": span}
-    reported = CLICK[span][stage]
-
-    shown = {
-        "pcoc": service.metric("sirocco_pcoc", **labels),
-        **{f"cal_{n}": service.metric("sirocco_cal_n", n=n, **labels) for n in "35"},
-        **{f"gc_{n}": service.metric("sirocco_gc_n", n=n, **labels) for n in "345"},
-    }
-
-    assert shown == {name: reported[name] for name in shown}
+@pytest.fixture
+def reported(lasting, atlas):
+    lasting.publish({"click": atlas}, REPORT)
+    return lasting
 
 
-def test_there_are_as_many_quality_gauges_as_numbers(service, atlas):
-    service.publish({"click": atlas}, REPORT)
+@pytest.mark.parametrize("name", QUALITY)
+def test_quality_gauges_are_those_of_the_report_and_no_others(reported, name):
+    expected = {}
+    for span, stage in product(("hour", "window"), ("raw", "calibrated")):
+        for n in QUALITY[name]:
+            labels = {"target": "click", "stage": stage, "span": span} | ({"n": n} if n else {})
+            number = CLICK[span][stage][name.replace("_n", f"_{n}")]
+            expected[tuple(sorted(labels.items()))] = number
 
-    assert len(service.metrics("sirocco_pcoc")) == 4
-    assert len(service.metrics("sirocco_cal_n")) == 8
-    assert len(service.metrics("sirocco_gc_n")) == 12
+    assert reported.metrics(f"sirocco_{name}") == expected
 
 
-def test_fits_and_skips_equal_the_report(service, atlas):
-    service.publish({"click": atlas}, REPORT)
-
-    assert service.metric("sirocco_campaigns_fitted", target="click") == 7
-    assert service.metrics("sirocco_campaigns_skipped") == {
+def test_fits_and_skips_equal_the_report(reported):
+    assert reported.metric("sirocco_campaigns_fitted", target="click") == 7
+    assert reported.metrics("sirocco_campaigns_skipped") == {
         (("reason", "few_samples"), ("target", "click")): 3,
         (("reason", "few_positives"), ("target", "click")): 2,
     }
-    assert service.metric("sirocco_refit_seconds") == 1.5
+    assert reported.metric("sirocco_refit_seconds") == 1.5
 
 
-def test_the_largest_campaigns_have_gauges_of_their_own(service, atlas):
+def test_the_largest_campaigns_have_gauges_of_their_own(reported):
     """Any name is escaped; an undefined value is no sample: NaN would hide, zero would lie."""
-    service.publish({"click": atlas}, REPORT)
-
-    shown = service.metrics("sirocco_campaign_pcoc")
+    shown = reported.metrics("sirocco_campaign_pcoc")
 
     names = ("campaign", "stage")
     assert {tuple(dict(labels)[name] for name in names): v for labels, v in shown.items()} == {
@@ -79,27 +71,27 @@ def test_the_largest_campaigns_have_gauges_of_their_own(service, atlas):
     }
 
 
-def test_undefined_and_missing_numbers_are_no_samples(service, atlas):
+def test_undefined_and_missing_numbers_are_no_samples(lasting, atlas):
     undefined = {"hour": {"raw": dict.fromkeys(row(0.0)), "calibrated": None}, "window": None}
-    service.publish({"click": atlas}, {"targets": {"click": undefined}})
+    lasting.publish({"click": atlas}, {"targets": {"click": undefined}})
 
-    for name in ("pcoc", "cal_n", "gc_n", "refit_seconds", "campaigns_fitted", "campaign_pcoc"):
-        assert service.metrics(f"sirocco_{name}") == {}
-
-
-def test_the_version_in_force_and_its_age_are_shown(service, atlas):
-    service.publish({"click": Atlas.empty()})
-    version = service.publish({"click": atlas}, published_at=time.time() - 100)
-
-    assert service.metrics("sirocco_map_version_info") == {(("version", version),): 1}
-    assert 100 <= service.metric("sirocco_map_age_seconds") < 130
-    assert service.metric("sirocco_store_up") == 1
-    assert service.metric("sirocco_refused_versions_total") == 0
+    for name in (*QUALITY, "refit_seconds", "campaigns_fitted", "campaign_pcoc"):
+        assert lasting.metrics(f"sirocco_{name}") == {}
 
 
-def test_before_the_first_version_there_is_no_age(service):
-    assert service.metrics("sirocco_map_version_info") == {(("version", "none"),): 1}
-    assert service.metric("sirocco_map_age_seconds") is None
+def test_the_version_in_force_and_its_age_are_shown(lasting, atlas):
+    lasting.publish({"click": Atlas.empty()})
+    version = lasting.publish({"click": atlas}, published_at=time.time() - 100)
+
+    assert lasting.metrics("sirocco_map_version_info") == {(("version", version),): 1}
+    assert 100 <= lasting.metric("sirocco_map_age_seconds") < 130
+    assert lasting.metric("sirocco_store_up") == 1
+    assert lasting.metric("sirocco_refused_versions_total") == 0
+
+
+def test_before_the_first_version_there_is_no_age(shared_service):
+    assert shared_service.metrics("sirocco_map_version_info") == {(("version", "none"),): 1}
+    assert shared_service.metric("sirocco_map_age_seconds") is None
 
 
 def test_the_workers_silence_is_shown(service):

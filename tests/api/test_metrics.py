@@ -17,6 +17,9 @@ def test_requests_are_counted_by_route_and_code(service):
     service.http.post("/v1/calibrate", json=asked)
     service.http.post("/v1/calibrate", json=asked)
     service.http.post("/v1/calibrate", json={})
+    service.http.post("/v1/calibrate", content="{")
+    service.http.post("/v1/events", content="[7]")
+    service.http.post("/v1/events/", content="[7]")
     service.http.get("/v1/maps/view/a")
     service.http.get("/nowhere")
 
@@ -25,8 +28,10 @@ def test_requests_are_counted_by_route_and_code(service):
     assert {tuple(value for _, value in labels): number for labels, number in counted.items()} == {
         ("200", "/v1/calibrate"): 2,
         ("422", "/v1/calibrate"): 1,
+        ("400", "/v1/calibrate"): 1,
+        ("422", "/v1/events"): 1,
         ("404", "/v1/maps/{target}/{campaign:path}"): 1,
-        ("404", "other"): 1,
+        ("404", "other"): 2,
     }
 
 

@@ -5,9 +5,9 @@ import pytest
 
 from app.storage.overrides import FrozenTargets, Overrides
 from calibrators.bins.model_versions import named
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.events import HOUR_SECONDS, outcome
-from tests.api.running_service import eventually, serving
+from tests.api.running_service import eventually
 from tests.columns.bodies import read_answer, scores_body
 
 FIRST = 470_000 * HOUR_SECONDS
@@ -18,8 +18,7 @@ CAMPAIGNS = ["c0", "c1", "c2"]
 @pytest.fixture(scope="module")
 def versions(settings):
     """A service that was sent two hours of outcomes; v2 says half of what the model before said."""
-    changes = {"clock": "event", "calibrator": "pooled", "top_campaigns": 5}
-    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+    with alone(settings, clock="event", calibrator="pooled", top_campaigns=5) as service:
         rng = np.random.default_rng(5)
         for hour in range(2):
             truth = rng.beta(2, 20, 3000)

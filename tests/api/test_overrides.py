@@ -17,30 +17,37 @@ HOUR = 3600.0
 BY_EVENTS = Settings(clock="event")
 
 
+@pytest.fixture
+def own(lasting):
+    """A service without any."""
+    lasting.store.delete("sirocco:{maps}:overrides")
+    return lasting
+
+
 @pytest.mark.parametrize("calibrator", METHODS)
-def test_a_campaign_gets_a_calibrator_of_its_own(service, calibrator):
+def test_a_campaign_gets_a_calibrator_of_its_own(own, calibrator):
     before = time.time()
 
-    answer = service.http.put(f"{PATH}/click/shoes", json={"calibrator": calibrator})
+    answer = own.http.put(f"{PATH}/click/shoes", json={"calibrator": calibrator})
 
     content = answer.json()
     assert answer.status_code == 200
     assert before < content.pop("next_refit_at") <= time.time() + HOUR + 120
     assert content == {"target": "click", "campaign": "shoes", "calibrator": calibrator}
-    assert Overrides(service.store).read() == {"click": {"shoes": calibrator}}
+    assert Overrides(own.store).read() == {"click": {"shoes": calibrator}}
 
 
 @pytest.mark.parametrize("campaign", ["a/b", "a%20b%3F", "%2F", "click:a", "ä", "c" * 256])
-def test_any_campaign_can_have_one(service, campaign):
+def test_any_campaign_can_have_one(own, campaign):
     path = f"{PATH}/conversion/{campaign}"
-    name = service.http.put(path, json={"calibrator": "sir"}).json()["campaign"]
+    name = own.http.put(path, json={"calibrator": "sir"}).json()["campaign"]
 
-    listed = service.http.get(PATH, params={"target": "conversion"}).json()["overrides"]
-    gone = service.http.delete(path)
+    listed = own.http.get(PATH, params={"target": "conversion"}).json()["overrides"]
+    gone = own.http.delete(path)
 
     assert listed == [{"campaign": name, "calibrator": "sir"}]
-    assert gone.json()["calibrator"] == service.settings.calibrator_of("conversion")
-    assert Overrides(service.store).read() == {}
+    assert gone.json()["calibrator"] == own.settings.calibrator_of("conversion")
+    assert Overrides(own.store).read() == {}
 
 
 def test_a_deleted_one_leaves_the_campaign_to_its_target(redis_url):
@@ -56,26 +63,26 @@ def test_a_deleted_one_leaves_the_campaign_to_its_target(redis_url):
 
 
 @pytest.mark.parametrize("path", ["click/hats", "click:shoes/x", "view/shoes"])
-def test_what_does_not_exist_cannot_be_deleted(service, path):
+def test_what_does_not_exist_cannot_be_deleted(own, path):
     """A colon of a target must not reach another campaign's."""
-    stored = Overrides(service.store)
+    stored = Overrides(own.store)
     stored.put("click", "shoes:x/x", "sir")
 
-    content = problem(service.http.delete(f"{PATH}/{path}"), 404, "not-found")
+    content = problem(own.http.delete(f"{PATH}/{path}"), 404, "not-found")
 
     assert content["detail"].endswith("has no calibrator of its own")
     assert stored.read() == {"click": {"shoes:x/x": "sir"}}
 
 
-def test_those_of_a_former_target_can_be_found_and_deleted(service):
-    Overrides(service.store).put("view", "shoes", "sir")
+def test_those_of_a_former_target_can_be_found_and_deleted(own):
+    Overrides(own.store).put("view", "shoes", "sir")
 
-    listed = service.http.get(PATH, params={"target": "view"}).json()
-    answer = service.http.delete(f"{PATH}/view/shoes").json()
+    listed = own.http.get(PATH, params={"target": "view"}).json()
+    answer = own.http.delete(f"{PATH}/view/shoes").json()
 
     assert listed["overrides"] == [{"campaign": "shoes", "calibrator": "sir"}]
     assert (answer["calibrator"], answer["next_refit_at"]) == (None, None)
-    assert Overrides(service.store).read() == {}
+    assert Overrides(own.store).read() == {}
 
 
 def test_a_refit_of_the_campaign_can_be_asked_for_at_once(service):
@@ -88,27 +95,26 @@ def test_a_refit_of_the_campaign_can_be_asked_for_at_once(service):
     assert answers[0].json()["job"]["status"] == "queued"
 
 
-@pytest.mark.parametrize("limit", [1, 2, 5, 1000])
-def test_pages_hold_every_override_once(service, limit):
+def test_pages_hold_every_override_once(own):
     names = sorted({*"abc", "a/b", "a b?&=#", "ä", "%2F"})
-    stored = Overrides(service.store)
+    stored = Overrides(own.store)
     for name in names:
         stored.put("click", name, "sir")
     stored.put("conversion", "other", "platt")
-    found, after = [], ""
 
-    while after is not None:
-        page = service.http.get(PATH, params={"limit": limit, "after": after}).json()
-        assert (page["target"], page["total"]) == ("click", len(names))
-        assert page["targets"] == {"click": len(names), "conversion": 1}
-        found += [row["campaign"] for row in page["overrides"]]
-        after = page["next"]
+    for limit in (1, 2, 5, 1000):
+        found, after = [], ""
+        while after is not None:
+            page = own.http.get(PATH, params={"limit": limit, "after": after}).json()
+            assert (page["target"], page["total"]) == ("click", len(names))
+            assert page["targets"] == {"click": len(names), "conversion": 1}
+            found += [row["campaign"] for row in page["overrides"]]
+            after = page["next"]
+        assert found == names
 
-    assert found == names
 
-
-def test_without_any_the_list_is_empty(service):
-    assert service.http.get(PATH).json() == {
+def test_without_any_the_list_is_empty(own):
+    assert own.http.get(PATH).json() == {
         "target": "click",
         "total": 0,
         "targets": {},
@@ -151,16 +157,16 @@ def test_an_unknown_target_is_not_found(refusing, target):
         assert "known are click, conversion" in problem(answer, 404, "not-found")["detail"]
 
 
-def test_there_cannot_be_too_many(service):
+def test_there_cannot_be_too_many(own):
     rows = {f"click:{number}": "sir" for number in range(MOST)}
-    service.store.hset("sirocco:{maps}:overrides", mapping=rows)
+    own.store.hset("sirocco:{maps}:overrides", mapping=rows)
 
-    refused = service.http.put(f"{PATH}/click/one-more", json={"calibrator": "sir"})
-    changed = service.http.put(f"{PATH}/click/7", json={"calibrator": "platt"})
+    refused = own.http.put(f"{PATH}/click/one-more", json={"calibrator": "sir"})
+    changed = own.http.put(f"{PATH}/click/7", json={"calibrator": "platt"})
 
     assert "the most there may be" in problem(refused, 409, "too-many-overrides")["detail"]
     assert changed.status_code == 200
-    assert service.http.get(PATH, params={"limit": 1}).json()["total"] == MOST
+    assert own.http.get(PATH, params={"limit": 1}).json()["total"] == MOST
 
 
 def test_without_the_store_nothing_is_acknowledged(redis_server):

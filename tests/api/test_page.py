@@ -22,8 +22,8 @@ from calibrators import Atlas, Bins
 from evaluation.ab_test.experiment import BucketDays
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.predictions import Predictions
-from tests.api.conftest import new_redis
-from tests.api.furnished import BUSY, EXPERIMENTS, FIELDS, HOURS, furnish
+from tests.api.conftest import alone, new_redis
+from tests.api.furnished import BUSY, EXPERIMENTS, FIELDS, HOURS, REFITTED, furnish
 from tests.api.running_service import RunningService, eventually, serving
 
 VIEWS = {
@@ -48,8 +48,7 @@ LATER = 20_000
 
 @pytest.fixture(scope="module")
 def furnished(settings) -> Iterator[RunningService]:
-    changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
-    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+    with alone(settings, **REFITTED) as service:
         furnish(service, OTHERS)
         yield service
 
@@ -295,8 +294,7 @@ def test_of_a_map_that_stays_no_probability_is_told(browser, furnished):
 
 
 def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser, settings):
-    changes = {"clock": "event", "calibrator": "sir", "min_samples": 50, "min_positives": 5}
-    with new_redis() as redis, serving(settings.model_copy(update=changes), redis.url) as service:
+    with alone(settings, **REFITTED) as service:
         furnish(service)
         keys = KeyStore(service.store)
         keys.make(frozenset({Scope.ADMIN}))
@@ -330,10 +328,9 @@ def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser
 
 
 def test_a_product_that_is_off_is_told_and_shown(browser, settings):
-    declared = settings.model_copy(update={"products": {"pay": ("click", "conversion")}})
     row = {"trials": 9e4, "predicted": 80.5, "positives": 100.25, "pcoc": 0.803, "pcoc_floor": 0.08}
     report = {"products": {"pay": {"hour": None, "window": row, "off": True}}}
-    with new_redis() as redis, serving(declared, redis.url) as service:
+    with alone(settings, products={"pay": ("click", "conversion")}) as service:
         service.publish({"click": Atlas.empty()}, report)
         with opened(browser, service) as seen:
             expect(seen.page.get_by_role("listitem").last).to_contain_text(

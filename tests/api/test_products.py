@@ -9,9 +9,8 @@ from pydantic import ValidationError
 
 from app.settings import Settings
 from calibrators import Atlas, CalibrationMap
-from tests.api.conftest import new_redis
+from tests.api.conftest import alone
 from tests.api.problems import broken_rule
-from tests.api.running_service import serving
 
 PATH = "/v1/calibrate"
 DECLARED = "pay=click*conversion, all=conversion*install*click"
@@ -32,7 +31,7 @@ def atlas(slope: float) -> Atlas:
 @pytest.fixture(scope="module")
 def service():
     settings = Settings(port=0, refresh_seconds=0.01, products=DECLARED, targets="click,install")
-    with new_redis() as server, serving(settings, server.url) as running:
+    with alone(settings) as running:
         running.publish({name: atlas(0.3 + 0.2 * i) for i, name in enumerate(FACTORS)})
         yield running
 

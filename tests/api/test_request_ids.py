@@ -11,32 +11,32 @@ SAMPLED = f"00-{TRACE_ID}-{SPAN_ID}-01"
 NEW = re.compile("[0-9a-f]{16}")
 
 
-def ask(service, path, **headers):
+def ask(lasting, path, **headers):
     """Of the hot path at once, of the hot path in a task, or of the framework."""
     if path == "/v1/calibrate":
-        return service.http.post(path, json=SCORE, headers=headers)
+        return lasting.http.post(path, json=SCORE, headers=headers)
     if path == "/v1/events":
-        return service.http.post(path, json=[], headers=headers)
-    return service.http.get(path, headers=headers)
+        return lasting.http.post(path, json=[], headers=headers)
+    return lasting.http.get(path, headers=headers)
 
 
 @pytest.mark.parametrize("path", ["/v1/calibrate", "/v1/events", "/readyz", "/v1/admin/versions"])
-def test_the_callers_id_is_answered_and_one_that_is_not_sane_is_replaced(service, path):
-    given = ask(service, path, **{"X-Request-Id": "bid:7.a-b_c"})
-    long = ask(service, path, **{"X-Request-Id": "a" * 65})
-    unsafe = ask(service, path, **{"X-Request-Id": "a\tb"})
+def test_the_callers_id_is_answered_and_one_that_is_not_sane_is_replaced(lasting, path):
+    given = ask(lasting, path, **{"X-Request-Id": "bid:7.a-b_c"})
+    long = ask(lasting, path, **{"X-Request-Id": "a" * 65})
+    unsafe = ask(lasting, path, **{"X-Request-Id": "a\tb"})
 
     assert given.headers["x-request-id"] == "bid:7.a-b_c"
     assert all(NEW.fullmatch(answer.headers["x-request-id"]) for answer in (long, unsafe))
 
 
-def test_what_is_recorded_has_an_id_always_and_the_hot_path_makes_none(service):
-    assert "x-request-id" not in ask(service, "/v1/calibrate").headers
-    assert NEW.fullmatch(ask(service, "/v1/admin/versions").headers["x-request-id"])
+def test_what_is_recorded_has_an_id_always_and_the_hot_path_makes_none(lasting):
+    assert "x-request-id" not in ask(lasting, "/v1/calibrate").headers
+    assert NEW.fullmatch(ask(lasting, "/v1/admin/versions").headers["x-request-id"])
 
 
-def test_a_refused_request_has_its_id_too(service):
-    refused = service.http.post("/v1/calibrate", content=b"{", headers={"X-Request-Id": "r1"})
+def test_a_refused_request_has_its_id_too(lasting):
+    refused = lasting.http.post("/v1/calibrate", content=b"{", headers={"X-Request-Id": "r1"})
 
     assert (refused.status_code, refused.headers["x-request-id"]) == (400, "r1")
 
@@ -54,21 +54,21 @@ def test_a_refused_request_has_its_id_too(service):
         ("x" * 5000, None),
     ],
 )
-def test_the_audit_log_has_the_trace_of_a_change(service, traceparent, found):
-    service.http.post("/v1/admin/retrain", headers={"traceparent": traceparent})
+def test_the_audit_log_has_the_trace_of_a_change(lasting, traceparent, found):
+    lasting.http.post("/v1/admin/retrain", headers={"traceparent": traceparent})
 
-    entry = service.http.get("/v1/admin/audit").json()["entries"][0]
+    entry = lasting.http.get("/v1/admin/audit").json()["entries"][0]
     assert entry.get("trace_id") == found
-    assert service.http.get("/v1/admin/audit/verify").json()["wrong"] is None
+    assert lasting.http.get("/v1/admin/audit/verify").json()["wrong"] is None
 
 
-def test_metrics_are_in_openmetrics_for_who_accepts_it(service):
+def test_metrics_are_in_openmetrics_for_who_accepts_it(lasting):
     """By the strict reader; Prometheus asks for it first."""
-    ask(service, "/v1/calibrate")
+    ask(lasting, "/v1/calibrate")
     accepts = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
-    answer = service.http.get("/metrics", headers={"Accept": accepts})
-    plain = service.http.get("/metrics")
+    answer = lasting.http.get("/metrics", headers={"Accept": accepts})
+    plain = lasting.http.get("/metrics")
 
     names = {family.name for family in text_string_to_metric_families(answer.text)}
     assert answer.headers["content-type"].startswith("application/openmetrics-text")

@@ -16,7 +16,7 @@ def token(service: RunningService) -> str:
     """A key of every scope that a client needs; the service asks for one from now on."""
     scopes = frozenset((Scope.CALIBRATE, Scope.INGEST, Scope.READ))
     token = KeyStore(service.store).make(scopes)[1]
-    eventually(lambda: service.http.get("/metrics").status_code == 401)
+    service.know_keys()
     return token
 
 
