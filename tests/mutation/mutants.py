@@ -379,7 +379,7 @@ _WRITTEN = r"""
 @@ refusals-full-is-invalid **/test_refusals.py
 -Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
 +Refusal.AFTERWARDS: "late"}
-@@ columns-outcomes-of-other-rows **/test_columns_events.py
+@@ columns-outcomes-of-other-rows columns/test_admission.py **/test_columns_events.py
 -positives = request.outcomes[chosen]
 +positives = request.outcomes[: len(scores)]
 @@ batch-repeat-counts-again **/test_batch.py
