@@ -25,6 +25,8 @@ from app.storage.versions import Versions
 from app.worker.refit import Refitter, Request
 from calibrators import Atlas, BinsTable
 
+IDLE_SECONDS = "app.api.server.server._IDLE_SECONDS"
+"""How long a server that ends waits for connections that a caller keeps open; to be patched."""
 LEASE_SECONDS = 600
 PATIENCE_SECONDS = 240
 

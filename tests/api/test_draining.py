@@ -15,7 +15,7 @@ import uvicorn
 from app.api.metrics.workers import WorkerRecord, WorkerSlot, WorkerTable, new_file
 from app.api.server.server import server_of
 from app.settings import Settings
-from tests.api.running_service import eventually
+from tests.api.running_service import IDLE_SECONDS, eventually
 from tests.loopback import LOOPBACK, refuses
 
 QUESTION = b'{"target": "click", "campaign": "a", "scores": [0.25]}'
@@ -24,7 +24,6 @@ HEAD = (
     b"content-length: %d\r\n\r\n" % len(QUESTION)
 )
 NOWHERE = "unix:///nowhere/redis.sock"
-IDLE_SECONDS = "app.api.server.server._IDLE_SECONDS"
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class Received(BaseHTTPRequestHandler):
 @pytest.fixture
 def collector() -> Iterator[Collector]:
     with Collector() as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
         server.shutdown()
@@ -107,11 +107,12 @@ def test_of_others_a_share_is_traced(settings, redis_url, collector):
 
 @pytest.mark.slow
 def test_a_collector_that_is_away_harms_nothing(settings, redis_url):
+    """More spans than go out at once: it is tried."""
     away = f"http://127.0.0.1:{reserved_port()}"
     with traced(settings, redis_url, away, ratio=1.0) as service:
-        for _ in range(3000):
+        for _ in range(600):
             calibrate(service)
-        assert service.metric("sirocco_requests_total", route="/v1/calibrate", code="200") == 3000
+        assert service.metric("sirocco_requests_total", route="/v1/calibrate", code="200") == 600
 
 
 def test_a_refit_is_a_span_and_one_below_it_for_each_phase(redis_client, collector):
@@ -150,7 +151,7 @@ def test_a_collector_is_named_by_a_url():
 def test_many_spans_are_dropped_and_not_kept():
     """The queue is bounded: what does not go out is gone."""
     tracer = OtlpTracer("http://127.0.0.1:9", 1.0, "api")
-    for _ in range(10_000):
+    for _ in range(2 * 2048):
         tracer.request(None, "POST /v1/calibrate", RequestAbout("/v1/calibrate", 200, 0.001))
     processor = tracer._provider._active_span_processor._span_processors[0]
     assert len(processor._batch_processor._queue) <= 2048

@@ -64,7 +64,7 @@ def url(routes: Routes) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -156,14 +156,14 @@ def test_from_a_file_the_experiment_is_fetched_with_the_first_look(url, routes, 
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_service_and_edge_agree_to_the_last_bit(service, binary):
+def test_service_and_edge_agree_to_the_last_bit(lasting, binary):
     about = {"salt": "spring", "shares": SHARES, "state": "running", "canary": False}
     report = {"experiments": {"click": {**about, "challenger": {"method": "sir"}}}}
-    version = service.publish({"click": CHAMPION, "click:challenger": CHALLENGER}, report)
+    version = lasting.publish({"click": CHAMPION, "click:challenger": CHALLENGER}, report)
     scores = np.linspace(0.0, 1.0, 200)
     with (
-        Sirocco(service.url, binary=binary, max_scores=70, timeout=20.0) as client,
-        EdgeCalibrator(service.url, "click") as edge,
+        Sirocco(lasting.url, binary=binary, max_scores=70, timeout=20.0) as client,
+        EdgeCalibrator(lasting.url, "click") as edge,
     ):
         assert edge.wait(60)
         theirs = client.calibrate("click", "shoes", scores, units=UNITS, explain=True)

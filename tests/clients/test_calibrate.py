@@ -11,21 +11,21 @@ SCORES = np.linspace(0.0, 1.0, len(CAMPAIGNS)) ** 3
 
 
 @pytest.mark.parametrize("binary", [True, False, None])
-def test_probabilities_are_the_atlas_own_to_the_last_bit(service, version, atlas, binary):
+def test_probabilities_are_the_atlas_own_to_the_last_bit(lasting, published, atlas, binary):
     """Neither JSON nor columns lose a bit."""
-    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
+    with Sirocco(lasting.url, binary=binary, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", CAMPAIGNS, SCORES)
 
     assert answer.probabilities.tobytes() == atlas(CAMPAIGNS, SCORES).tobytes()
-    assert (answer.version, answer.levels, answer.is_raw) == (version, None, False)
+    assert (answer.version, answer.levels, answer.is_raw) == (published, None, False)
     assert answer.map_age is not None
     assert 0 <= answer.map_age < 3600
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_explain_tells_the_level_behind_each(service, version, binary):
+def test_explain_tells_the_level_behind_each(lasting, published, binary):
     """Levels come only where they are asked for."""
-    with Sirocco(service.url, binary=binary, timeout=20.0) as sirocco:
+    with Sirocco(lasting.url, binary=binary, timeout=20.0) as sirocco:
         own = sirocco.calibrate("click", ["shoes", "never seen"], [0.1, 0.2], explain=True)
         none = sirocco.calibrate("conversion", "shoes", [0.1], explain=True)
 
@@ -34,9 +34,9 @@ def test_explain_tells_the_level_behind_each(service, version, binary):
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_more_scores_than_the_service_takes_are_asked_in_parts(service, version, atlas, binary):
+def test_more_scores_than_the_service_takes_are_asked_in_parts(lasting, published, atlas, binary):
     """The parts come back as one answer in order, for both forms of campaigns."""
-    with Sirocco(service.url, binary=binary, max_scores=7, timeout=20.0) as sirocco:
+    with Sirocco(lasting.url, binary=binary, max_scores=7, timeout=20.0) as sirocco:
         mixed = sirocco.calibrate("click", CAMPAIGNS, SCORES, explain=True)
         one = sirocco.calibrate("click", "hats", SCORES)
 
@@ -54,9 +54,9 @@ def test_before_the_first_version_scores_come_back(service):
     assert not answer.is_raw
 
 
-def test_an_answer_is_an_array_to_numpy(service, version):
+def test_an_answer_is_an_array_to_numpy(lasting, published):
     """Bids multiply it as it is."""
-    with Sirocco(service.url, timeout=20.0) as sirocco:
+    with Sirocco(lasting.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", ["hats", "hats"], (0.5, 1.0))
 
     assert len(answer) == 2
@@ -65,10 +65,10 @@ def test_an_answer_is_an_array_to_numpy(service, version):
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_a_refusal_names_field_rule_and_value(service, binary):
+def test_a_refusal_names_field_rule_and_value(lasting, binary):
     """What the service says about it can be read by a program."""
     with (
-        Sirocco(service.url, binary=binary, timeout=20.0) as sirocco,
+        Sirocco(lasting.url, binary=binary, timeout=20.0) as sirocco,
         pytest.raises(Refused) as refused,
     ):
         sirocco.calibrate("view", "a", [0.5])
@@ -106,9 +106,9 @@ def test_bad_input_is_refused_before_it_travels(campaigns, scores, said, binary)
     assert isinstance(bad.value, ValueError)
 
 
-def test_campaigns_may_be_strings_of_numpy(service, version):
+def test_campaigns_may_be_strings_of_numpy(lasting, published):
     """Columns of a data frame come as they are."""
-    with Sirocco(service.url, timeout=20.0) as sirocco:
+    with Sirocco(lasting.url, timeout=20.0) as sirocco:
         answer = sirocco.calibrate("click", np.array(["hats", "hats"]), np.float32([0.5, 1.0]))
 
     assert answer.probabilities.tolist() == [0.25, 0.5]
@@ -134,7 +134,7 @@ def test_options_that_mean_nothing_are_refused(options, said):
         Sirocco(**given)  # type: ignore[arg-type]
 
 
-def test_headers_of_the_callers_travel_along(service, version, proxy):
+def test_headers_of_the_callers_travel_along(lasting, proxy):
     """As a proxy before the service may want them."""
 
     with Sirocco(proxy.url, headers={"X-Caller": "bidder"}, timeout=20.0) as sirocco:

@@ -11,7 +11,7 @@ from sirocco_client import BadAtlas, BadInput, EdgeCalibrator, NoAtlas
 from sirocco_client.edge_calibrator import read_atlas_file
 
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import eventually, serving
+from tests.api.running_service import IDLE_SECONDS, eventually, serving
 from tests.clients.faulty_proxy import answers, cuts_short, drops, spoils
 from tests.reserved_ports import reserved_port
 
@@ -20,18 +20,18 @@ SELDOM: dict[str, Any] = {"refresh_seconds": 3600.0}
 OTHER = Atlas.build({"hats": CalibrationMap.proportional(0.125)})
 
 
-def test_probabilities_are_the_services_to_the_last_bit(service, version, atlas):
+def test_probabilities_are_the_services_to_the_last_bit(lasting, published, atlas):
     """One at a time and in batches, with the version that the service says."""
     campaigns = ["shoes", "hats", "stranger"] * 20
     column = np.linspace(0.0, 1.0, len(campaigns)) ** 2
     asked = {"target": "click", "campaigns": campaigns, "scores": column.tolist()}
-    remote = service.http.post("/v1/calibrate", json=asked).json()
+    remote = lasting.http.post("/v1/calibrate", json=asked).json()
 
-    with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
+    with EdgeCalibrator(lasting.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
         assert edge(campaigns, column).tolist() == remote["probabilities"]
         assert [*map(edge.at, campaigns, column.tolist())] == remote["probabilities"]
-        assert edge.version == remote["version"] == version
+        assert edge.version == remote["version"] == published
         assert [edge.level(name) for name in campaigns[:3]] == ["campaign", "campaign", "target"]
 
 
@@ -74,8 +74,9 @@ def test_an_age_that_is_not_told_is_not_known(proxy, atlas):
         assert (edge.version, edge.age) == ("000007-abc", None)
 
 
-def test_when_the_service_goes_the_atlas_stays(settings, redis_url):
+def test_when_the_service_goes_the_atlas_stays(settings, redis_url, monkeypatch):
     """It grows stale, says so, and is current again after the service has come back."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.1)
     placed = settings.model_copy(update={"port": reserved_port()})
     with serving(placed, redis_url) as first:
         first.publish({"click": OTHER})
@@ -164,19 +165,19 @@ def test_a_service_without_a_version_gives_the_identity(service):
         assert (edge.at("a", 0.3), edge.version, edge.age) == (0.3, "none", None)
 
 
-def test_a_kept_atlas_serves_without_a_service(service, version, tmp_path):
+def test_a_kept_atlas_serves_without_a_service(lasting, published, tmp_path):
     """From the first moment, with its version and its ages; then it is confirmed, not sent."""
     kept = tmp_path / "click.atlas"
-    with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM) as edge:
+    with EdgeCalibrator(lasting.url, "click", keep_in=kept, **SELDOM) as edge:
         assert edge.wait(60)
         eventually(kept.exists)
 
     with EdgeCalibrator("http://127.0.0.1:9", "click", keep_in=str(kept), **SELDOM) as alone:
-        assert (alone.at("hats", 0.5), alone.version) == (0.25, version)
+        assert (alone.at("hats", 0.5), alone.version) == (0.25, published)
         assert alone.age is not None
         assert alone.wait(0.0)
         assert not alone.stale
-    with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM) as again:
+    with EdgeCalibrator(lasting.url, "click", keep_in=kept, **SELDOM) as again:
         eventually(lambda: again.counts.confirmed == 1)
         assert again.counts.taken == 0
     assert [path.name for path in tmp_path.iterdir()] == ["click.atlas"]
@@ -201,42 +202,42 @@ def is_whole(kept: Path) -> bool:
     ],
     ids=["short", "changed", "empty", "newer"],
 )
-def test_a_damaged_file_is_not_served(service, version, tmp_path, damage):
+def test_a_damaged_file_is_not_served(lasting, published, tmp_path, damage):
     """It begins as if there were none, and the next atlas mends the file."""
     kept = tmp_path / "click.atlas"
-    with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM):
+    with EdgeCalibrator(lasting.url, "click", keep_in=kept, **SELDOM):
         eventually(kept.exists)
     kept.write_bytes(damage(kept.read_bytes()))
 
     with EdgeCalibrator("http://127.0.0.1:9", "click", keep_in=kept, **SELDOM) as alone:
         assert (alone.version, alone.counts.refused) == ("none", 1)
-    with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM):
+    with EdgeCalibrator(lasting.url, "click", keep_in=kept, **SELDOM):
         eventually(lambda: is_whole(kept))
 
 
-def test_a_file_of_another_target_is_not_served(service, version, tmp_path):
+def test_a_file_of_another_target_is_not_served(lasting, published, tmp_path):
     """Two calibrators were given the same path by mistake."""
     kept = tmp_path / "click.atlas"
-    with EdgeCalibrator(service.url, "click", keep_in=kept, **SELDOM):
+    with EdgeCalibrator(lasting.url, "click", keep_in=kept, **SELDOM):
         eventually(kept.exists)
 
     with EdgeCalibrator("http://127.0.0.1:9", "conversion", keep_in=kept, **SELDOM) as other:
         assert (other.version, other.counts.refused) == ("none", 1)
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(service, version, tmp_path):
+def test_a_folder_that_cannot_be_written_stops_nothing(lasting, published, tmp_path):
     """It is logged, and the atlas serves."""
-    with EdgeCalibrator(service.url, "click", keep_in=tmp_path / "none/x", **SELDOM) as edge:
+    with EdgeCalibrator(lasting.url, "click", keep_in=tmp_path / "none/x", **SELDOM) as edge:
         assert edge.wait(60)
         assert edge.at("hats", 0.5) == 0.25
 
 
-def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(service, version, tmp_path):
+def test_a_file_that_cannot_be_replaced_leaves_nothing_behind(lasting, published, tmp_path):
     """A folder stands at its path: the temporary file goes again."""
     (tmp_path / "kept").mkdir()
     (tmp_path / "kept/inside").touch()
 
-    with EdgeCalibrator(service.url, "click", keep_in=tmp_path / "kept", **SELDOM) as edge:
+    with EdgeCalibrator(lasting.url, "click", keep_in=tmp_path / "kept", **SELDOM) as edge:
         assert edge.wait(60)
         edge.close()
 
@@ -270,9 +271,9 @@ def test_readers_never_see_half_of_a_version(service):
     assert ratios - {1.0} == {number / 16 for number in range(1, 9)}
 
 
-def test_a_fault_of_ours_does_not_end_the_refreshing(service, version, monkeypatch):
+def test_a_fault_of_ours_does_not_end_the_refreshing(lasting, published, monkeypatch):
     """The thread goes on whatever a look raises."""
-    with EdgeCalibrator(service.url, "click", **SELDOM) as edge:
+    with EdgeCalibrator(lasting.url, "click", **SELDOM) as edge:
         assert edge.wait(60)
         with monkeypatch.context() as patched:
             patched.setattr(edge, "_refresh", lambda: 1 / 0)

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 import pytest
 from sirocco_client import Batch, BufferFull, Closed, EventBuffer, Rejection, Sirocco
 
-from tests.api.running_service import eventually, serving
+from tests.api.running_service import IDLE_SECONDS, eventually, serving
 from tests.clients.faulty_proxy import answers, cuts_short, drops, loses_the_answer, passes, stalls
 from tests.clients.sent_events import eager, put_outcomes, stored
 from tests.reserved_ports import reserved_port
@@ -94,8 +94,9 @@ def test_a_lost_answer_does_not_count_twice(service, proxy, packed):
     assert len(unpacked.splitlines()) == 10
 
 
-def test_events_outlive_an_outage(settings, redis_url):
-    """The service dies and comes back at the same address; nothing is lost or counted twice."""
+def test_events_outlive_an_outage(settings, redis_url, monkeypatch):
+    """The service comes back at the same address; nothing is lost or counted twice."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.1)
     placed = settings.model_copy(update={"port": reserved_port()})
     with buffer_of(f"http://127.0.0.1:{placed.port}", batch_events=10) as events:
         put_outcomes(events, 25)
@@ -345,7 +346,7 @@ def test_a_flush_that_takes_too_long_says_so(proxy):
         proxy.released.set()
 
 
-def test_an_answer_after_closing_changes_nothing(proxy):
+def test_an_answer_after_closing_changes_nothing(service, proxy):
     """The batch was given back already, and is not settled a second time."""
     done = threading.Event()
 

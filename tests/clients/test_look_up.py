@@ -268,7 +268,8 @@ OF_SERVICE = (
 def test_a_wheel_is_built_with_or_without_a_compiler(
     tmp_path, monkeypatch, compiler, compiled, parts, asked
 ):
-    """One wheel for all versions of Python; without a compiler it is the same, but for one file."""
+    """One wheel for all versions of Python, typed, with all modules and no others; without a
+    compiler it is the same, but for one file."""
     source, built, installed = (tmp_path / name for name in ("source", "built", "installed"))
     folder, names = parts
     for name in names:
@@ -283,6 +284,11 @@ def test_a_wheel_is_built_with_or_without_a_compiler(
     subprocess.run([*command, "--no-index", "-w", built, source], check=True, cwd=tmp_path)
     (wheel,) = built.glob("sirocco*-cp311-abi3-*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
+    of_python = [path for path in source.rglob("*.py*") if "build" not in path.parts]
+    assert {path.relative_to(installed) for path in installed.rglob("*.py*")} == {
+        path.relative_to(source) for path in of_python
+    }
+    assert len([*installed.rglob("*.so")]) == compiled
     # What is installed from the checkout would be found behind this one.
     only = "import sys; sys.meta_path[:] = [f for f in sys.meta_path if 'Editable' not in str(f)]"
     run = subprocess.run(

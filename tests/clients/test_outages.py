@@ -3,7 +3,7 @@
 import pytest
 from sirocco_client import BadAnswer, Refused, Sirocco, TimedOut, Unavailable
 
-from tests.api.running_service import serving
+from tests.api.running_service import IDLE_SECONDS, serving
 from tests.clients.faulty_proxy import (
     answers,
     cuts_short,
@@ -37,8 +37,9 @@ def test_the_raw_fallback_marks_its_scores():
     assert (answer.version, answer.map_age) == ("none", None)
 
 
-def test_a_client_outlives_a_restart(settings, redis_url):
+def test_a_client_outlives_a_restart(settings, redis_url, monkeypatch):
     """The connections that it kept open are dead, and the call does not tell."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.1)
     placed = settings.model_copy(update={"port": reserved_port()})
     with serving(placed, redis_url) as first:
         sirocco = Sirocco(first.url, timeout=20.0)
@@ -62,7 +63,7 @@ def test_a_client_outlives_a_restart(settings, redis_url):
     ],
     ids=["503", "429", "502", "dropped", "lost", "half of it"],
 )
-def test_what_may_pass_is_tried_again(version, proxy, fault):
+def test_what_may_pass_is_tried_again(published, proxy, fault):
     """To calibrate changes nothing, so to ask twice is safe."""
     proxy.faults.extend([fault, fault])  # type: ignore[list-item]
 
@@ -103,7 +104,7 @@ def test_a_slow_answer_is_given_up_and_not_asked_again(proxy, fault):
 def test_clients_do_not_storm(proxy):
     """When every request fails, retries add a tenth, and the ten that were saved up."""
     proxy.always = answers(503, Retry_After="0")
-    calls = 200
+    calls = 100
 
     with Sirocco(proxy.url, retries=5, timeout=20.0, fallback="raw") as sirocco:
         answered = [sirocco.calibrate("click", "a", [0.5]) for _ in range(calls)]
@@ -124,7 +125,7 @@ def test_clients_do_not_storm(proxy):
     ],
 )
 @pytest.mark.parametrize("binary", [True, False])
-def test_what_is_no_answer_is_none(proxy, fault, binary):
+def test_what_is_no_answer_is_none(lasting, proxy, fault, binary):
     """Something else listens there; the fallback covers that too."""
     proxy.always = fault  # type: ignore[assignment]
 
@@ -144,7 +145,7 @@ def test_a_refusal_without_a_problem_tells_its_status(proxy):
     assert (refused.value.kind, refused.value.field) == ("status-403", None)
 
 
-def test_levels_that_are_not_there_are_missed(service, proxy):
+def test_levels_that_are_not_there_are_missed(proxy):
     """An answer without what was asked for is not whole."""
     proxy.always = answers(200, b'{"probabilities": [0.5], "version": "x"}')
 

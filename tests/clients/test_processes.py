@@ -2,9 +2,7 @@
 
 import subprocess
 import sys
-import tarfile
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,6 @@ from tests.clients.sent_events import stored
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
-CLIENT = HERE.parents[1] / "clients/python"
 
 ENDS_WITHOUT_CLOSING = """
 import logging, sys, time
@@ -89,24 +86,3 @@ def test_it_works_without_the_service_installed(service, version):
     done = run("-c", WITHOUT_THE_SERVICE, service.url)
 
     assert (done.stdout, done.stderr) == ("works\n", "")
-
-
-def test_a_wheel_holds_the_client_and_nothing_else(tmp_path):
-    """Typed, and without code of the service."""
-    source = tmp_path / "source"
-    with tarfile.open(tmp_path / "source.tar", "w") as packed:
-        for path in ("pyproject.toml", "README.md", "sirocco_client"):
-            packed.add(CLIENT / path, path)
-    with tarfile.open(tmp_path / "source.tar") as packed:
-        packed.extractall(source, filter="data")
-    options = ("--no-deps", "--no-build-isolation", "--no-index", "-q", "-w", str(tmp_path))
-
-    done = run("-m", "pip", "wheel", "--disable-pip-version-check", *options, str(source))
-
-    assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    names = zipfile.ZipFile(wheel).namelist()
-    assert "sirocco_client/py.typed" in names
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"sirocco_client"}
-    modules = {path.name for path in (CLIENT / "sirocco_client").glob("*.py")}
-    assert {Path(name).name for name in names if name.endswith(".py")} == modules

@@ -8,7 +8,7 @@ from sirocco_client import AsyncSirocco, BadInput, Refused, Sirocco
 
 from app.settings import Settings
 from calibrators import Atlas, CalibrationMap
-from tests.api.running_service import serving
+from tests.api.conftest import alone
 
 CAMPAIGNS = ["shoes", "hats", "never seen"] * 15
 SCORES = {"click": np.linspace(0, 1, 45), "conversion": np.linspace(1, 0.5, 45)}
@@ -22,10 +22,10 @@ def scaled(factor):
     )
 
 
-@pytest.fixture
-def service(redis_url):
+@pytest.fixture(scope="module")
+def service():
     declared = Settings(port=0, refresh_seconds=0.01, products="pay=click*conversion")
-    with serving(declared, redis_url) as running:
+    with alone(declared) as running:
         running.publish({"click": scaled(0.5), "conversion": scaled(0.25)})
         yield running
 
