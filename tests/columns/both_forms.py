@@ -9,10 +9,12 @@ from tests.columns.bodies import (
     ARM_NAMES,
     CLICKS,
     EVENT_IDS,
+    FIELDS,
     IMPRESSIONS,
     ONE_CAMPAIGN,
     OUTCOMES,
     body,
+    field_sections,
     numbers,
     term_sections,
     texts,
@@ -34,6 +36,8 @@ class Row(NamedTuple):
     bid: float | None = None
     cost: float | None = None
     value: float | None = None
+    device: str = ""
+    placement: str = ""
 
 
 class Form(NamedTuple):
@@ -45,11 +49,14 @@ class Form(NamedTuple):
     money: bool = True
     target: str = "click"
     one_campaign: bool = False
+    fields: bool = False
 
 
 def in_columns(form: Form, rows: Sequence[Row]) -> bytes:
     """As a body; with one campaign all have that of the first."""
-    names, scores, times, others, ids, units, arms, *money = zip(*rows, strict=True)
+    names, scores, times, others, ids, units, arms, *money, devices, places = zip(
+        *rows, strict=True
+    )
     flags, behind = term_sections(
         [0 if unit is None else unit_number(unit) for unit in units] if form.units else None,
         arms,
@@ -61,6 +68,9 @@ def in_columns(form: Form, rows: Sequence[Row]) -> bytes:
         sections, flags = sections + texts(ids), flags | EVENT_IDS
     if form.one_campaign:
         names, flags = names[:1], flags | ONE_CAMPAIGN
+    if form.fields:
+        behind += field_sections({"device": devices, "placement": places})
+        flags |= FIELDS
     named = {"campaigns": names, "target": form.target, "flags": flags}
     return body(KINDS[form.kind], len(rows), sections + behind, **named)
 
@@ -85,6 +95,9 @@ def _said(form: Form, row: Row) -> dict[str, Any]:
     terms = {"unit": row.unit, "arm": arms.get(row.arm, str(row.arm))} if form.units else {}
     if form.money:
         terms |= {"bid": row.bid, "cost": row.cost, "value": row.value}
+    if form.fields:
+        fields = {"device": row.device, "placement": row.placement}
+        said["fields"] = {name: value for name, value in fields.items() if value}
     return said | {name: one for name, one in terms.items() if one is not None}
 
 

@@ -18,7 +18,7 @@ from app.storage.clicks import ClickRules
 from tests.columns.both_forms import KINDS, Form, Row, each_wrong, in_columns, in_json
 from tests.storage.gathered import rows_by_log
 
-SETTINGS = Settings(clock="event", targets=("click", "view"))
+SETTINGS = Settings(clock="event", targets=("click", "view"), fields=("device", "placement"))
 AS_OF = 470_000 * 3600.0
 TIMES = OpenTimes.since(AS_OF, SETTINGS)
 FIRST = AS_OF - 24 * 3600
@@ -37,8 +37,9 @@ NUMBERS = st.floats(0, 1) | st.sampled_from([0.0, -0.0, 1.0, 0.25])
 OPEN = st.floats(FIRST, AS_OF + 3600) | HOURS
 OPEN |= HOURS.map(lambda hour: math.nextafter(hour + 3600, 0))
 PRICES = st.none() | st.sampled_from([0.0, 1e6, 0.125]) | st.floats(0, 1e6)
-GOOD = Row("shoes", 0.5, AS_OF, AS_OF, "1", "ann", 1, 1.0, 2.0, 3.0)
+GOOD = Row("shoes", 0.5, AS_OF, AS_OF, "1", "ann", 1, 1.0, 2.0, 3.0, "ios")
 OF_ALL = dict.fromkeys(("bid", "cost", "value"), WRONG_PRICES)
+OF_ALL |= {"device": ["x" * 257], "placement": ["top", "a\x1fb"]}
 OF_ALL |= {"score": WRONG_NUMBERS, "occurred_at": WRONG_TIMES, "campaign": [""], "arm": [3, 254]}
 WRONG = {
     "impression": each_wrong(GOOD, **OF_ALL, event_id=["1", "2", *WRONG_IDS, "ö" * 64]),
@@ -66,6 +67,8 @@ def events(draw, kind):
         st.none() | st.sampled_from(["ann", "bob", "ö"]),
         some(st.sampled_from([0, 1, 2, 255]), *range(3, 10)),
         *(some(PRICES, *WRONG_PRICES) for _ in range(3)),
+        some(st.sampled_from(["ios", "", "größe"]), "x" * 257),
+        some(st.sampled_from(["top", "", "side"]), "a\x1fb"),
     )
     return draw(st.lists(rows, min_size=1, max_size=12)) * draw(st.sampled_from([1, 1, 10]))
 
@@ -74,8 +77,9 @@ def events(draw, kind):
 def requests(draw):
     kind = draw(st.sampled_from([*KINDS]))
     targets = ["click", "view", "conversion", "other"] if kind == "outcome" else ["click"]
-    ids, units, money, one = (draw(st.booleans()) for _ in range(4))
-    return Form(kind, ids, units, money, draw(st.sampled_from(targets)), one), draw(events(kind))
+    ids, units, money, one, fields = (draw(st.booleans()) for _ in range(5))
+    form = Form(kind, ids, units, money, draw(st.sampled_from(targets)), one, fields)
+    return form, draw(events(kind))
 
 
 def found(admission):
@@ -115,10 +119,10 @@ def admitted_json(body):
     )
 )
 @example((Form("impression"), [GOOD] * 70))
-@example((Form("impression"), WRONG["impression"]))
+@example((Form("impression", fields=True), WRONG["impression"]))
 @example((Form("impression", ids=False, units=False, money=False), WRONG["impression"]))
-@example((Form("click"), WRONG["click"]))
-@example((Form("outcome"), WRONG["outcome"]))
+@example((Form("click", fields=True), WRONG["click"]))
+@example((Form("outcome", fields=True), WRONG["outcome"]))
 @example((Form("outcome", target="view", units=False, money=False), WRONG["outcome"]))
 @example((Form("outcome", target="conversion"), [GOOD._replace(other=1.0)] * 50))
 def test_columns_are_admitted_as_json(request_of):

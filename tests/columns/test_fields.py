@@ -1,56 +1,28 @@
-"""Fields in binary columns: the same rows as in JSON, and the errors of what is not whole."""
+"""Fields in binary columns: what is stored of them, and the errors of what is not whole."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 
 from app.columns.events import EventAdmission, read_events
 from app.events.admission import Admission
-from app.events.reading import Parsed
 from app.events.rejections import OpenTimes
-from app.events.schema import Click, Impression, TargetOutcome
 from app.settings import Settings
 from app.strict_json import ValidationError
 from tests.columns import bodies
-from tests.storage.gathered import rows_by_log
 
 NOW = 470_000 * 3600.0
 SETTINGS = Settings(fields=("device", "placement"))
 TIMES = OpenTimes.at(NOW, SETTINGS)
-FIELDS: dict[str, list[str]] = {
-    "device": ["ios", "", "größe", "ios", "x" * 257],
-    "placement": ["top", "top", "", "a\x1fb", "top"],
-}
-SCORES, TIMES_OF, IDS = [0.5] * 5, [NOW - 60] * 5, list("abcde")
 
 
 def event_body(kind: int, fields: Mapping[str, Sequence[str]]) -> bytes:
-    columns = (SCORES, TIMES_OF)
-    if kind == bodies.CLICKS:
-        columns = (*columns, TIMES_OF)
-    if kind == bodies.OUTCOMES:
-        columns = (*columns, [1.0] * 5)
+    """Five events, and the sections of these fields."""
+    columns = [[0.5] * 5, [NOW - 60] * 5] + ([[1.0] * 5] if kind == bodies.OUTCOMES else [])
     sections = b"".join(bodies.numbers("d", column) for column in columns)
-    flags = bodies.FIELDS
-    if kind != bodies.OUTCOMES:
-        sections, flags = sections + bodies.texts(IDS), flags | bodies.EVENT_IDS
     sections += bodies.field_sections(fields)
-    return bodies.body(kind, 5, sections, campaigns=["a"] * 5, flags=flags)
-
-
-def json_events(kind: int) -> list[Any]:
-    said = [
-        {name: values[place] for name, values in FIELDS.items() if values[place]}
-        for place in range(5)
-    ]
-    score, at = {"click": 0.5}, NOW - 60
-    if kind == bodies.IMPRESSIONS:
-        return [Impression("a", at, score, i, fields=f) for i, f in zip(IDS, said, strict=True)]
-    if kind == bodies.CLICKS:
-        return [Click(i, "a", at, at, score, fields=f) for i, f in zip(IDS, said, strict=True)]
-    return [TargetOutcome("a", "click", at, 1.0, 0.5, fields=fields) for fields in said]
+    return bodies.body(kind, 5, sections, campaigns=["a"] * 5, flags=bodies.FIELDS)
 
 
 def admitted(body: bytes, campaign: str = "a") -> Admission:
@@ -69,18 +41,6 @@ def admitted(body: bytes, campaign: str = "a") -> Admission:
 def test_what_follows_a_campaign_is_the_name_of_a_version(kind, name, counts):
     """Any other would be a version of every campaign."""
     assert bool(admitted(event_body(kind, {"device": ["ios"] * 5}), name).batch) is counts
-
-
-@pytest.mark.parametrize("kind", [bodies.IMPRESSIONS, bodies.CLICKS, bodies.OUTCOMES])
-def test_both_bodies_store_and_refuse_the_same(kind):
-    found = admitted(event_body(kind, FIELDS))
-    expected = Admission(SETTINGS, TIMES)
-    for _ in expected.admit_all(Parsed(range(5), json_events(kind))):
-        pass
-
-    assert rows_by_log(found.batch) == rows_by_log(expected.batch)
-    assert found.rejections.shown == expected.rejections.shown
-    assert len(expected.rejections.shown) == 2
 
 
 def test_an_undeclared_field_that_says_nothing_is_not_stored():
