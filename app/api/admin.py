@@ -21,7 +21,7 @@ from app.api.maps import After, Limit, TargetQuery, known_target, page_of
 from app.api.problems import not_found
 from app.api.resources import Given, Resources
 from app.events.rejections import OpenTimes, Untimely, iso
-from app.events.schema import Time, check_campaign
+from app.events.schema import Time, check_campaign, check_each
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.jobs import Job
 from app.strict_json import ValidationError, decode, show
@@ -188,8 +188,7 @@ def checked_campaigns(campaigns: list[str], settings: Settings) -> list[str]:
     if not 1 <= len(campaigns) <= _MOST_CAMPAIGNS:
         rule = f"has {len(campaigns)} items; must have 1 to {_MOST_CAMPAIGNS}"
         raise ValidationError("campaigns", rule)
-    for place, campaign in enumerate(campaigns):
-        check_campaign(f"campaigns[{place}]", campaign, settings.max_campaign_bytes)
+    check_each("campaigns[{}]", campaigns, settings.max_campaign_bytes)
     return sorted(set(campaigns))
 
 

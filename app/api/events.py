@@ -80,7 +80,8 @@ def _column_admission(body: bytes, resources: Resources, caller: Caller) -> Even
         for campaign in names:
             caller.check_sees("campaigns", campaign)
         if request.ids is not None and request.impression_at is not None:
-            _check_click_ids(request.ids, caller)
+            for place, click_id in enumerate(request.ids):
+                caller.check_sees(f"ids[{place}]", click_id)
     times = open_times(resources)
     return EventAdmission(request, names, places, resources.settings, times)
 
@@ -181,9 +182,7 @@ def _stored_soon(head: _Head, body: bytes, caller: Caller, resources: Resources)
 
 def _admitted_at_once(head: _Head, body: bytes, caller: Caller, resources: Resources) -> Admission:
     if head.media_type == COLUMNS:
-        columns = _column_admission(body, resources, caller)
-        deque(columns.admit_all(), 0)
-        return columns.admission
+        return _all_admitted(body, resources, caller)
     admission, most = _admission(resources), resources.settings.max_events
     few = None if head.media_type == NDJSON or caller.campaigns else read_few(body, most)
     if few is None:
@@ -287,20 +286,20 @@ def _admitting(
 
 
 async def _admitted_columns(body: bytes, resources: Resources, caller: Caller) -> Admission:
-    work = partial(_column_admission, body, resources, caller)
-    admitted = await run_in_threadpool(work) if len(body) >= LARGE_DENSE else work()
     if len(body) >= LARGE_DENSE:
-        await run_in_threadpool(lambda: deque(admitted.admit_all(), 0))
-    else:
-        await _taking_turns(admitted.admit_all(), body)
-    return admitted.admission
-
-
-async def _taking_turns(steps: Iterator[None], body: bytes) -> None:
-    """All the steps, each followed by the turn of others."""
-    for _ in steps:
+        return await run_in_threadpool(_all_admitted, body, resources, caller)
+    columns = _column_admission(body, resources, caller)
+    for _ in columns.admit_all():
         await _give_way(body)
     await _give_way(body)
+    return columns.admission
+
+
+def _all_admitted(body: bytes, resources: Resources, caller: Caller) -> Admission:
+    """Those of a request in columns, in one go."""
+    columns = _column_admission(body, resources, caller)
+    deque(columns.admit_all(), 0)
+    return columns.admission
 
 
 async def _give_way(body: bytes) -> None:
@@ -325,11 +324,6 @@ def _check_events(parsed: Parsed, caller: Caller) -> None:
             caller.check_sees(f"events[{index}].campaign", event.campaign)
         if isinstance(event, Behaviour | Conversion | Click):
             caller.check_sees(f"events[{index}].click_id", event.click_id)
-
-
-def _check_click_ids(click_ids: Sequence[str], caller: Caller) -> None:
-    for place, click_id in enumerate(click_ids):
-        caller.check_sees(f"ids[{place}]", click_id)
 
 
 def _count(metrics: Metrics, admission: Admission, duplicates: int) -> None:

@@ -148,6 +148,13 @@ def check_campaign(field: str, campaign: str, longest: int) -> None:
         raise ValidationError(field, f"must have 1 to {longest} bytes of UTF-8", campaign)
 
 
+def check_each(field: str, names: Collection[str], longest: int) -> None:
+    """The same of many campaigns, or units; `field` has `{}` for their place."""
+    if not all_fit(names, longest):
+        for place, name in enumerate(names):
+            check_campaign(field.format(place), name, longest)
+
+
 def check_version(field: str, version: str) -> None:
     """ValidationError unless a version of the model may have this name."""
     if not is_version(version):

@@ -18,8 +18,8 @@ from app.api.snapshot import Snapshot
 from app.columns.campaigns import Ids
 from app.columns.layout import INTERNED, Header
 from app.columns.scores import LEVEL_NUMBERS, Scores, ScoresRequest
-from app.events.schema import LONGEST_UNIT, check_campaign
-from app.strict_json import ValidationError, all_fit
+from app.events.schema import LONGEST_UNIT, check_each
+from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.arms import ARMS, CHALLENGER, CHAMPION, RAW, buckets_of, unit_numbers
 from calibrators.fields.columns import chosen
@@ -110,14 +110,14 @@ def units_of(unit: str | UnsetType, units: list[str] | UnsetType, scores: int) -
     if unit is not UNSET and units is not UNSET:
         raise ValidationError("unit", "stands beside units; give one of the two")
     if unit is not UNSET:
-        check_units([unit], "unit")
+        check_each("unit", [unit], LONGEST_UNIT)
         return [unit]
     if units is UNSET:
         return ()
     if len(units) != scores:
         found = f"has {len(units)} items beside {scores} scores"
         raise ValidationError("units", f"{found}; the columns must be equally long")
-    check_units(units, "units[{}]")
+    check_each("units[{}]", units, LONGEST_UNIT)
     return units
 
 
@@ -127,15 +127,8 @@ def units_of_rows(units: Sequence[str | UnsetType]) -> Sequence[str]:
     if given and len(given) < len(units):
         rule = "is required, because other rows have one"
         raise ValidationError(f"rows[{units.index(UNSET)}].unit", rule)
-    check_units(given, "rows[{}].unit")
+    check_each("rows[{}].unit", given, LONGEST_UNIT)
     return given
-
-
-def check_units(units: Sequence[str], field: str) -> None:
-    """ValidationError unless each has 1 to 256 bytes; `field` has `{}` for their place."""
-    if not all_fit(units, LONGEST_UNIT):
-        for place, unit in enumerate(units):
-            check_campaign(field.format(place), unit, LONGEST_UNIT)
 
 
 def by_arm(given: TargetScores, snapshot: Snapshot) -> Iterator[TargetScores]:

@@ -84,7 +84,7 @@ from app.api.snapshot import Snapshot
 from app.columns.layout import FLOAT32, LEVELS, ONE_CAMPAIGN, UNITS, Header
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
-from app.events.schema import check_campaign, check_version
+from app.events.schema import check_each, check_version
 from app.settings import Settings
 from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
@@ -138,7 +138,7 @@ def _refuse(request: CalibrateRequest, target: str, scores: int, settings: Setti
     campaigns = _campaigns_of(request, scores)
     _check_target("target", target, settings)
     _check_length("scores", scores, settings)
-    _check_campaigns(campaigns, _field_of_campaigns(request), settings)
+    check_each(_field_of_campaigns(request), campaigns, settings.max_campaign_bytes)
 
 
 def _field_of_campaigns(request: CalibrateRequest) -> str:
@@ -166,7 +166,7 @@ def _scores_of_product(
     number = len(scores[next(iter(factors))])
     campaigns = _campaigns_of(request, number)
     _check_length("scores", number, settings)
-    _check_campaigns(campaigns, _field_of_campaigns(request), settings)
+    check_each(_field_of_campaigns(request), campaigns, settings.max_campaign_bytes)
     given = TargetScores(target, campaigns, (), factors=factors, values=values)
     return _with_columns(given, request, number, settings)
 
@@ -191,7 +191,8 @@ def _scores_of_rows(
         if column not in _OF_ALL_ROWS and getattr(request, column) is not UNSET:
             raise ValidationError(column, "stands beside rows; each row has its own")
     _check_length("rows", len(rows), settings)
-    _check_campaigns([row.campaign for row in rows], "rows[{}].campaign", settings)
+    names = [row.campaign for row in rows]
+    check_each("rows[{}].campaign", names, settings.max_campaign_bytes)
     units = units_of_rows([row.unit for row in rows])
     said = fields_of_rows([row.fields for row in rows], settings)
     places: dict[str, list[int]] = {}
@@ -240,14 +241,6 @@ def _check_target(field: str, target: str, settings: Settings) -> None:
     if target not in settings.known_targets:
         known = ", ".join((*settings.known_targets, *settings.products))
         raise ValidationError(field, f"unknown target; known are {known}", target)
-
-
-def _check_campaigns(campaigns: Sequence[str], field: str, settings: Settings) -> None:
-    """ValidationError unless each is a campaign; `field` names them, with `{}` for their place."""
-    if all_fit(campaigns, settings.max_campaign_bytes):
-        return
-    for place, campaign in enumerate(campaigns):
-        check_campaign(field.format(place), campaign, settings.max_campaign_bytes)
 
 
 def _calibrated(snapshot: Snapshot, given: TargetScores) -> CalibratedScores:
@@ -318,7 +311,7 @@ def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     if request.names and not all_fit(request.names, settings.max_campaign_bytes):
         names = [request.names[number] for number in request.numbers.tolist()]
         one = request.header.flags & ONE_CAMPAIGN
-        _check_campaigns(names, "campaign" if one else "campaigns[{}]", settings)
+        check_each("campaign" if one else "campaigns[{}]", names, settings.max_campaign_bytes)
     if request.fields:
         check_columns(request.fields)
     return request
