@@ -85,9 +85,10 @@ def test_a_request_that_is_half_here_is_answered(settings, redis_url):
 
 
 def test_a_request_that_stays_half_here_is_told_that_nobody_waits_for_the_rest(
-    settings, redis_url, caplog
+    settings, redis_url, caplog, monkeypatch
 ):
     """It is no fault of the service: a problem as any other, and no traceback in the log."""
+    monkeypatch.setattr(IDLE_SECONDS, 0.1)
     with connected(settings, redis_url) as (server, _, connection):
         server.config.timeout_graceful_shutdown = 1
         head = b"POST /v1/events HTTP/1.1\r\nhost: sirocco\r\ncontent-length: 9999\r\n\r\n"

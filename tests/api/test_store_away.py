@@ -138,7 +138,7 @@ def test_a_frozen_store_is_survived_and_found_again(hasty, own_redis, atlas):
 
 def test_calibration_does_not_wait_for_requests_that_wait_for_the_store(own_redis):
     """The event loop is free while a frozen store lets an event request hang."""
-    settings = SETTINGS.model_copy(update={"redis_timeout_seconds": 3.0})
+    settings = SETTINGS.model_copy(update={"redis_timeout_seconds": 1.0})
     with serving(settings, own_redis.url) as service, ThreadPoolExecutor(1) as pool:
 
         def answers_meanwhile() -> bool:
