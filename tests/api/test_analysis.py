@@ -20,6 +20,8 @@ from tests.api.events import impression, outcome
 
 HOUR, DAY = 3600.0, 86_400.0
 EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.3, "raw": 0.2}}
+NOTHING = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
+"""Of a service that has published nothing yet."""
 
 
 def daily(first, now):
@@ -111,10 +113,9 @@ def test_before_the_first_whole_day_there_is_no_analysis(capsys):
 def test_days_after_an_abort_are_nobodys():
     now = 1_000 * DAY + 7 * HOUR
     experiment = {**EXPERIMENT, "since": now - 9 * DAY, "aborted_at": 993 * DAY + HOUR}
-    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
 
     aborted, runs = (
-        analysis_answer(given, daily(985, now), "click", one, 60, now)
+        analysis_answer(NOTHING, daily(985, now), "click", one, 60, now)
         for one in (experiment, {**EXPERIMENT, "since": now - 9 * DAY})
     )
 
@@ -126,7 +127,6 @@ def test_days_after_an_abort_are_nobodys():
 def test_a_change_of_shares_does_not_make_the_days_before_it_days_before_the_experiment():
     """What the arms did to units from the fifth day on must not be taken out as what they were."""
     now, rng = 1_000 * DAY + 7 * HOUR, np.random.default_rng(5)
-    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
     treated = Split(EXPERIMENT["salt"], EXPERIMENT["shares"]).arms == ARMS.index("challenger")
     likely = rng.lognormal(0.0, 0.5, BUCKETS)
     days = {}
@@ -136,7 +136,7 @@ def test_a_change_of_shares_does_not_make_the_days_before_it_days_before_the_exp
         days[day] = to_fixed(sums)
     experiment = {**EXPERIMENT, "since": 984 * DAY + HOUR, "split_at": 993 * DAY + HOUR}
 
-    found = analysis_answer(given, days, "click", experiment, 60, now)
+    found = analysis_answer(NOTHING, days, "click", experiment, 60, now)
 
     lift = found["analysis"]["lifts"]["challenger"]["ctr"]
     assert (found["days_before"], found["days"]) == (4, 7)

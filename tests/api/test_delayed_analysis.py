@@ -16,6 +16,8 @@ from calibrators.bins.codecs import to_fixed
 
 DAY = 86_400.0
 EXPERIMENT = {"salt": "spring", "shares": {"challenger": 0.3}}
+NOTHING = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
+"""Of a service that has published nothing yet."""
 
 
 def day_of_clicks(rng, lifted, rate=0.2, value=5.0):
@@ -34,11 +36,10 @@ def answer(lifted, clicks=None):
     rng = np.random.default_rng(1)
     now = 1_000 * DAY + 7 * 3600
     experiment = {**EXPERIMENT, "since": now - 5.5 * DAY}
-    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
     daily = {day: day_of_impressions() for day in range(990, 1001)}
     if clicks is None:
         clicks = {day: day_of_clicks(rng, lifted) for day in range(990, 1001)}
-    found = analysis_answer(given, daily, "click", experiment, 60, now, {"conversion": clicks})
+    found = analysis_answer(NOTHING, daily, "click", experiment, 60, now, {"conversion": clicks})
     return orjson.loads(orjson.dumps(found))
 
 
@@ -78,12 +79,11 @@ def test_no_delayed_target_without_clicks_of_two_arms():
 def test_an_undefined_roi_is_left_out():
     rng = np.random.default_rng(1)
     now = 1_000 * DAY
-    given = SimpleNamespace(versions=SimpleNamespace(history=list), settings=Settings())
     free = {day: day_of_impressions() * np.array([[1], [1], [0], [1]]) for day in range(990, 1000)}
     clicks = {day: day_of_clicks(rng, np.zeros(BUCKETS, bool)) for day in range(990, 1000)}
     experiment = {**EXPERIMENT, "since": now - 4 * DAY}
 
-    found = analysis_answer(given, free, "click", experiment, 60, now, {"conversion": clicks})
+    found = analysis_answer(NOTHING, free, "click", experiment, 60, now, {"conversion": clicks})
 
     metrics = found["delayed"]["conversion"]["arms"]["champion"]["metrics"]
     assert set(metrics) == {"cvr", "value_per_click"}

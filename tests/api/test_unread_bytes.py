@@ -13,7 +13,6 @@ import uvloop
 from app.api.server.protocol import unread_bytes
 
 Story = Callable[["Connection"], Coroutine[Any, Any, None]]
-Play = Callable[[Story], None]
 
 # More than the kernel takes of a connection, so that the transport keeps some itself.
 MUCH = 32 * 1024 * 1024
@@ -79,108 +78,95 @@ async def connection() -> AsyncIterator[Connection]:
             server.close()
 
 
-@pytest.fixture(params=[asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
-def play(request: pytest.FixtureRequest) -> Play:
-    """Runs a story of a connection on one kind of loop."""
+def on_both_loops(story: Story) -> Callable[[Any], None]:
+    """The story of a connection as a test, on each kind of loop."""
 
-    async def run(story: Story) -> None:
+    async def told() -> None:
         async with connection() as open_one:
             await story(open_one)
 
-    return lambda story: request.param(asyncio.wait_for(run(story), PATIENCE_SECONDS))
+    @pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+    def test(run: Any) -> None:
+        run(asyncio.wait_for(told(), PATIENCE_SECONDS))
+
+    return test
 
 
-def test_nothing_is_unread_where_nothing_was_written(play):
-    async def story(open_one: Connection) -> None:
-        assert unread_bytes(open_one.transport) == 0
-
-    play(story)
+@on_both_loops
+async def test_nothing_is_unread_where_nothing_was_written(open_one: Connection) -> None:
+    assert unread_bytes(open_one.transport) == 0
 
 
-def test_what_the_callers_machine_holds_is_not_counted(play):
+@on_both_loops
+async def test_what_the_callers_machine_holds_is_not_counted(open_one: Connection) -> None:
     """The caller has read nothing, but its kernel has acknowledged the few bytes."""
+    open_one.transport.write(b"x" * 100)
 
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(b"x" * 100)
+    await open_one.until(lambda unread: unread == 0)
 
-        await open_one.until(lambda unread: unread == 0)
-
-        open_one.caller.setblocking(True)
-        assert open_one.caller.recv(1000) == b"x" * 100
-
-    play(story)
+    open_one.caller.setblocking(True)
+    assert open_one.caller.recv(1000) == b"x" * 100
 
 
-def test_what_does_not_fit_on_the_callers_machine_is_counted(play):
+@on_both_loops
+async def test_what_does_not_fit_on_the_callers_machine_is_counted(open_one: Connection) -> None:
     """Both what the transport keeps and what waits in our kernel."""
+    open_one.transport.write(bytes(MUCH))
 
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(bytes(MUCH))
+    unread = await open_one.until(lambda unread: unread < MUCH)
 
-        unread = await open_one.until(lambda unread: unread < MUCH)
-
-        assert unread >= MUCH - MOST_HELD
-        assert 0 < open_one.transport.get_write_buffer_size() < unread
-
-    play(story)
+    assert unread >= MUCH - MOST_HELD
+    assert 0 < open_one.transport.get_write_buffer_size() < unread
 
 
-def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(play):
+@on_both_loops
+async def test_a_little_reading_is_seen_long_before_the_transports_buffer_moves(
+    open_one: Connection,
+) -> None:
     """A slow reader's progress: the kernel takes more from the transport in large steps only."""
+    open_one.transport.write(bytes(MUCH))
+    before = await open_one.until(lambda unread: unread < MUCH)
+    kept = open_one.transport.get_write_buffer_size()
 
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(bytes(MUCH))
-        before = await open_one.until(lambda unread: unread < MUCH)
-        kept = open_one.transport.get_write_buffer_size()
+    await open_one.read(2 * MOST_HELD)
+    after = await open_one.until(lambda unread: unread < before)
 
-        await open_one.read(2 * MOST_HELD)
-        after = await open_one.until(lambda unread: unread < before)
-
-        assert before - after <= 3 * MOST_HELD
-        assert open_one.transport.get_write_buffer_size() == kept
-
-    play(story)
+    assert before - after <= 3 * MOST_HELD
+    assert open_one.transport.get_write_buffer_size() == kept
 
 
-def test_once_all_is_read_nothing_is_unread(play):
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(bytes(MUCH))
+@on_both_loops
+async def test_once_all_is_read_nothing_is_unread(open_one: Connection) -> None:
+    open_one.transport.write(bytes(MUCH))
 
-        await open_one.read(MUCH)
+    await open_one.read(MUCH)
 
-        await open_one.until(lambda unread: unread == 0)
-
-    play(story)
+    await open_one.until(lambda unread: unread == 0)
 
 
-def test_a_closing_connection_still_counts_what_is_under_way(play):
+@on_both_loops
+async def test_a_closing_connection_still_counts_what_is_under_way(open_one: Connection) -> None:
     """It is closed once the caller has read, so there is something to wait for."""
+    open_one.transport.write(bytes(MUCH))
+    open_one.transport.close()
 
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(bytes(MUCH))
-        open_one.transport.close()
-
-        assert await open_one.until(lambda unread: unread < MUCH) >= MUCH - MOST_HELD
-
-    play(story)
+    assert await open_one.until(lambda unread: unread < MUCH) >= MUCH - MOST_HELD
 
 
-@pytest.mark.parametrize("looked_at_before", [True, False])
-def test_a_closed_connection_has_nothing_unread(play, looked_at_before):
-    """Also when the number of its file is somebody else's by now."""
+@on_both_loops
+async def test_a_closed_connection_has_nothing_unread(open_one: Connection) -> None:
+    """Whether it was looked at before or not, when the number of its file is somebody else's."""
+    async with connection() as other:
+        other.transport.write(bytes(MUCH))
+        assert unread_bytes(other.transport) > 0
+        for one in (open_one, other):
+            one.transport.write(bytes(MUCH))
+            one.transport.abort()
+            await one.sender.over
+            with ExitStack() as others:
+                for ours, theirs in (socket.socketpair() for _ in range(8)):
+                    others.enter_context(ours)
+                    others.enter_context(theirs)
+                    ours.send(b"unread")
 
-    async def story(open_one: Connection) -> None:
-        open_one.transport.write(bytes(MUCH))
-        if looked_at_before:
-            assert unread_bytes(open_one.transport) > 0
-        open_one.transport.abort()
-        await open_one.sender.over
-        with ExitStack() as others:
-            for ours, theirs in (socket.socketpair() for _ in range(8)):
-                others.enter_context(ours)
-                others.enter_context(theirs)
-                ours.send(b"unread")
-
-            assert unread_bytes(open_one.transport) == 0
-
-    play(story)
+                assert unread_bytes(one.transport) == 0
