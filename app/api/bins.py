@@ -199,8 +199,8 @@ def _bins(rows: Sequence[BinRow], places: Sequence[int]) -> BinRows:
     names = sorted({name for row in rows for name in row.fields or ()})
     for place, row in zip(places, rows, strict=True):
         for name in ("cell", "count", "score_sum", "positives"):
-            if getattr(row, name) > LIMIT:
-                raise ValidationError(f"rows[{place}].{name}", f"{_WHOLE} up to 9.2e18")
+            if (value := getattr(row, name)) > LIMIT:
+                raise ValidationError(f"rows[{place}].{name}", f"{_WHOLE} up to 9.2e18", value)
     found = BinRows(
         encoded([row.campaign for row in rows]),
         {name: encoded([(row.fields or {}).get(name, "") for row in rows]) for name in names},

@@ -1,5 +1,6 @@
 """`POST /v1/admin/bins`: bins of any engine, each hour of a source and partition once."""
 
+import json
 import time
 
 import numpy as np
@@ -99,15 +100,16 @@ def test_hours_that_no_refit_looks_at_are_left_out(service):
     ],
 )
 @pytest.mark.parametrize("kind", ["application/x-ndjson", "application/json"])
-def test_a_bad_row_is_named_with_field_and_rule(service, change, field, rule, kind):
+def test_a_bad_row_is_named_with_field_rule_and_value(service, change, field, rule, kind):
     rows = [ROW, {**ROW, **change}]
     listed = b"\n".join(map(orjson.dumps, rows)) if "nd" in kind else orjson.dumps(rows)
     answer = posted(service, listed, kind=kind)
 
     assert answer.status_code == 422, answer.text
-    found = answer.json()
+    found, name = answer.json(), field.removeprefix("rows[1].")
     assert found["field"] == field
     assert rule in found["rule"]
+    assert found["value"] == (json.dumps(rows[1][name]) if name in ROW else None)
     assert service.stored_keys == []
 
 

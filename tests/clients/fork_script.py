@@ -1,4 +1,4 @@
-"""Run by test_forks.py: forks with work in flight, and says what came of it in the child.
+"""Run by test_processes.py: forks with work in flight, and says what came of it in the child.
 
 python fork_script.py URL
 """

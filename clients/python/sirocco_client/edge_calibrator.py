@@ -261,7 +261,8 @@ class EdgeCalibrator:
         )
 
     def level(self, campaign: str) -> str:
-        """Which map serves the campaign: `campaign`, `target` or `identity`; raises NoAtlas."""
+        """Which map serves the campaign: `campaign`, `group`, `target` or `identity`; raises
+        NoAtlas."""
         return self._held.atlas.level(campaign)
 
     @property
