@@ -160,6 +160,9 @@ class Trials(NamedTuple):
         lengths = [*map(len, self.ids)]
         stated = _with_terms(events)
         units = {one.unit for one in stated if one.unit is not None}
+        # Binary columns have numbers of units: these go one by one.
+        if not all(isinstance(unit, str) for unit in units):
+            return None
         named = all_fit({*campaigns}, settings.max_campaign_bytes) and all_fit(units, LONGEST_UNIT)
         named = named and SEPARATOR not in "".join(campaigns) and all(map(is_version, versions))
         if lengths and not 0 < min(lengths) <= max(lengths) <= LONGEST_ID:

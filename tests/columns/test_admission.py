@@ -5,7 +5,8 @@ import math
 from collections import Counter
 
 import numpy as np
-from hypothesis import example, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.columns.events import EventAdmission
@@ -110,26 +111,32 @@ def admitted_json(body):
     return admission
 
 
-@settings(max_examples=150)
-@given(requests())
-@example(
-    (
-        Form("impression", ids=False, units=False, money=False),
-        [GOOD] * 50 + [GOOD._replace(occurred_at=4102444800.0)],
-    )
-)
-@example((Form("impression"), [GOOD] * 70))
-@example((Form("impression", fields=True), WRONG["impression"]))
-@example((Form("impression", ids=False, units=False, money=False), WRONG["impression"]))
-@example((Form("click", fields=True), WRONG["click"]))
-@example((Form("outcome", fields=True), WRONG["outcome"]))
-@example((Form("outcome", target="view", units=False, money=False), WRONG["outcome"]))
-@example((Form("outcome", target="conversion"), [GOOD._replace(other=1.0)] * 50))
-def test_columns_are_admitted_as_json(request_of):
+def check_same(form, rows):
     """Bad ones are rejected with the same words, by the same index; repeats of an id are none."""
-    form, rows = request_of
-
     in_both = found(admitted_columns(in_columns(form, rows)))
 
     # `json` writes NaN and Infinity as strangers do.
     assert in_both == found(admitted_json(json.dumps(in_json(form, rows)).encode()))
+
+
+BARE = {"ids": False, "units": False, "money": False}
+CASES = [
+    (Form("impression", **BARE), [GOOD] * 50 + [GOOD._replace(occurred_at=4102444800.0)]),
+    (Form("impression"), [GOOD] * 70),
+    (Form("impression"), [GOOD._replace(occurred_at=FIRST - 1)] * 70),
+    (Form("impression", **BARE), WRONG["impression"]),
+    *((Form(kind, fields=True), rows * times) for kind, rows in WRONG.items() for times in (1, 10)),
+    (Form("outcome", **BARE, target="view"), WRONG["outcome"]),
+    (Form("outcome", target="conversion"), [GOOD._replace(other=1.0)] * 50),
+]
+
+
+@pytest.mark.parametrize(("form", "rows"), CASES)
+def test_every_wrong_value_is_refused_as_in_json(form, rows):
+    check_same(form, rows)
+
+
+@settings(max_examples=150)
+@given(requests())
+def test_columns_are_admitted_as_json(request_of):
+    check_same(*request_of)
