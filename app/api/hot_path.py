@@ -24,7 +24,7 @@ from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
 from app.access.keys import Scope as KeyScope
-from app.api.authorization import ANYBODY, CALLER, Caller, caller_of, scope_of
+from app.api.authorization import ANYBODY, CALLER, Caller, scope_of
 from app.api.problems import ENDED, HANDLED, Problem, problem_of, query_of
 from app.api.resources import Resources
 from app.api.shedding import NEVER_SHED, OVERLOADED
@@ -472,7 +472,8 @@ class HotPath:
 def _of_request(scope: Scope) -> list[tuple[bytes, bytes]]:
     """The header fields that tell what is left of the caller's limit, and the caller's own id of
     the request; most callers have neither."""
-    headers = caller_of(scope).headers()
+    caller: Caller | None = scope.get(CALLER)
+    headers = [] if caller is None or caller.limit is None else caller.headers()
     for name, value in scope["headers"]:
         if name == REQUEST_ID_HEADER:
             return [*headers, (name, sane_id(value))]

@@ -329,7 +329,9 @@ class Shift(NamedTuple):
         return cls(
             np.array([offset.value, distance.value]),
             np.array([offset.error, distance.error]),
-            *offset[2:],
+            offset.scatter,
+            offset.scatter_error,
+            offset.units,
         )
 
     def exceeds(self, usual: Floats) -> bool:
