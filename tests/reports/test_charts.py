@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,7 +21,17 @@ from tests.reports.sample_page import BAD_NAMES, CHARTS, HOUR, SCRIPT, quantiles
 SVG = "{http://www.w3.org/2000/svg}"
 nan, inf = math.nan, math.inf
 
-each_chart = pytest.mark.parametrize("chart", CHARTS)
+
+@pytest.fixture(scope="module", params=CHARTS)
+def draw(request: pytest.FixtureRequest) -> Callable[[], Chart]:
+    """Draws one of the charts of the sample page."""
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def chart(draw) -> Chart:
+    """The chart, drawn once."""
+    return draw()
 
 
 def parsed(chart: Chart) -> ElementTree.Element:
@@ -45,32 +56,25 @@ def marks(chart: Chart, colour: int) -> int:
     )
 
 
-@each_chart
 def test_a_drawing_is_well_formed_and_named(chart):
-    root = parsed(chart())
+    root = parsed(chart)
 
     assert root.tag == f"{SVG}svg"
     assert root.get("role") == "img"
-    assert root.get("aria-label") == chart().title
+    assert root.get("aria-label") == chart.title
     assert "width" not in root.attrib
 
 
-@each_chart
 def test_a_drawing_has_no_ids_so_that_many_fit_in_a_page(chart):
-    svg = chart().svg
-
-    assert " id=" not in svg
-    assert "href" not in svg
-    assert "url(" not in svg
+    assert " id=" not in chart.svg
+    assert "href" not in chart.svg
+    assert "url(" not in chart.svg
 
 
-@each_chart
 def test_a_drawing_has_values_inside_of_it(chart):
     """From the left and from the top, in percent, each with a name and numbers."""
-    values = chart().values
-
-    assert values
-    for value in values:
+    assert chart.values
+    for value in chart.values:
         assert value.width > 0
         assert value.height > 0
         assert -5 < value.left <= value.left + value.width < 105
@@ -95,10 +99,9 @@ def test_values_stand_where_they_are_drawn():
     ]
 
 
-@each_chart
 def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart):
     """Or it would be dark on dark at night."""
-    styles = " ".join(found.get("style", "") for found in parsed(chart()).iter())
+    styles = " ".join(found.get("style", "") for found in parsed(chart).iter())
 
     assert "#" not in styles
     assert "rgb" not in styles
@@ -106,23 +109,20 @@ def test_a_drawing_leaves_colours_and_fonts_to_the_page(chart):
     assert "var(--series-" in styles
 
 
-@each_chart
-def test_the_same_numbers_give_the_same_bytes(chart):
-    assert chart() == chart()
+def test_the_same_numbers_give_the_same_bytes(chart, draw):
+    assert chart == draw()
 
 
-@each_chart
 def test_a_chart_has_its_numbers_in_a_table_of_even_rows(chart):
-    table = chart().table
+    table = chart.table
 
     assert table is not None
     assert table.rows
     assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
-@each_chart
 def test_a_chart_says_how_to_read_it(chart):
-    assert chart().caption.strip()
+    assert chart.caption.strip()
 
 
 def test_names_are_text_and_not_formulas():
@@ -326,10 +326,12 @@ EMPTY = (
 )
 
 
-@pytest.mark.parametrize("chart", EMPTY)
-def test_nothing_to_draw_is_said(chart):
-    assert texts(chart()) == ["no value to draw"]
-    assert "triangle" not in chart().caption
+@pytest.mark.parametrize("draw_empty", EMPTY)
+def test_nothing_to_draw_is_said(draw_empty):
+    empty = draw_empty()
+
+    assert texts(empty) == ["no value to draw"]
+    assert "triangle" not in empty.caption
 
 
 ODD = st.lists(

@@ -77,6 +77,15 @@ def test_no_text_of_a_drawing_is_cut_off(seen):
     assert seen.cut_off() == []
 
 
+def test_charts_stand_side_by_side_only_where_there_is_room(seen):
+    lefts: list[float] = seen.page.locator("figure").evaluate_all(
+        "found => found.map((figure) => figure.getBoundingClientRect().left)"
+    )
+    width = seen.page.viewport_size["width"]
+
+    assert len(set(map(round, lefts))) == {DESKTOP: 2, PHONE: 1}[width]
+
+
 def test_headings_go_down_one_step_at_a_time(seen):
     levels = seen.levels()
 
@@ -143,17 +152,16 @@ def test_values_are_shown_where_a_drawing_is_pointed_at(browser, report):
         assert plot.locator("span").nth(3).is_visible()
 
 
-def test_a_value_hides_nothing_of_the_caption(browser, report):
+def test_a_value_hides_nothing_of_the_caption(desktop):
     """Where it takes two lines, as in a window of a desktop."""
-    with looked_at(browser, report) as seen:
-        figure = seen.page.locator("figure", has=plot_of(seen.page, "Predicted and observed")).first
-        lines = [span.bounding_box() for span in figure.locator(".plot span").all()]
-        lowest = max(box["y"] + box["height"] for box in lines if box)
-        caption = figure.locator("figcaption").bounding_box()
+    figure = desktop.locator("figure", has=plot_of(desktop, "Predicted and observed")).first
+    lines = [span.bounding_box() for span in figure.locator(".plot span").all()]
+    lowest = max(box["y"] + box["height"] for box in lines if box)
+    caption = figure.locator("figcaption").bounding_box()
 
-        assert caption is not None
-        assert max(box["height"] for box in lines if box) > 30
-        assert lowest <= caption["y"]
+    assert caption is not None
+    assert max(box["height"] for box in lines if box) > 30
+    assert lowest <= caption["y"]
 
 
 def test_values_are_reached_by_keyboard_with_one_stop_for_a_drawing(browser, report):
@@ -192,36 +200,19 @@ def test_the_focus_is_visible(browser, report):
         )
 
 
-def test_it_has_landmarks_and_a_language(browser, report):
-    with looked_at(browser, report) as seen:
-        page = seen.page
-
-        assert page.locator("html").get_attribute("lang") == "en"
-        for landmark in ("banner", "main", "contentinfo", "navigation"):
-            assert page.get_by_role(landmark).count() == 1, landmark
+def test_it_has_landmarks_and_a_language(desktop):
+    assert desktop.locator("html").get_attribute("lang") == "en"
+    for landmark in ("banner", "main", "contentinfo", "navigation"):
+        assert desktop.get_by_role(landmark).count() == 1, landmark
 
 
-def test_each_drawing_is_named(browser, report):
-    with looked_at(browser, report) as seen:
-        drawings = seen.page.locator(".drawing svg")
-        names = [drawing.get_attribute("aria-label") for drawing in drawings.all()]
+def test_each_drawing_is_named(desktop):
+    drawings = desktop.locator(".drawing svg")
+    names = [drawing.get_attribute("aria-label") for drawing in drawings.all()]
 
-        assert len(names) == 9
-        assert all(names)
-        assert seen.page.get_by_role("img").count() == len(names)
-
-
-def test_charts_stand_side_by_side_only_where_there_is_room(browser, report):
-    assert _columns(browser, report, DESKTOP) == 2
-    assert _columns(browser, report, PHONE) == 1
-
-
-def _columns(browser: Browser, report: Path, width: int) -> int:
-    with looked_at(browser, report, width=width) as seen:
-        lefts: list[float] = seen.page.locator("figure").evaluate_all(
-            "found => found.map((figure) => figure.getBoundingClientRect().left)"
-        )
-        return len(set(map(round, lefts)))
+    assert len(names) == 9
+    assert all(names)
+    assert desktop.get_by_role("img").count() == len(names)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
