@@ -17,7 +17,7 @@ from evaluation.simulation.ad_platform import Platform
 from evaluation.simulation.parts import Field
 from research.leaderboard.fields.platform import FieldPlatform, FieldRegime
 
-HOURS = 12
+HOURS = 9
 PLATFORM = FieldPlatform(
     Platform(campaigns=6, impressions_per_hour=3_000, ctr=0.1, seed=3),
     FieldRegime("two fields", (Field("device", 3, 0.5), Field("seller", 4, by_campaign=True))),
@@ -47,10 +47,10 @@ def missed(found, truth):
 def test_effects_of_fields_are_served(log):
     events, truth = log
     methods = {"pooled": Pooled()}
-    with_fields = backtest(events, methods, window_hours=8)
-    without = backtest(replace(events, fields=None), methods, window_hours=8)
+    with_fields = backtest(events, methods, window_hours=6)
+    without = backtest(replace(events, fields=None), methods, window_hours=6)
     assert missed(with_fields, truth) < 0.5 * missed(without, truth)
-    guarded = backtest(events, methods, window_hours=8, guarded=True)
+    guarded = backtest(events, methods, window_hours=6, guarded=True)
     assert missed(guarded, truth) < 0.5 * missed(without, truth)
 
 
@@ -58,7 +58,7 @@ def test_effects_of_fields_are_served(log):
 def test_they_are_those_of_refits_one_by_one(log):
     """What an hour's maps predict without effects is what later refits read of it."""
     events, _ = log
-    found = backtest(events, {"pooled": Pooled()}, window_hours=11, pairs=["device*seller"])
+    found = backtest(events, {"pooled": Pooled()}, window_hours=HOURS - 1, pairs=["device*seller"])
     tables, bins, atlas, memory = {}, bins_by_hour(events), Atlas.empty(), None
     first = min(bins)
     for hour in range(first, first + HOURS):
@@ -87,7 +87,7 @@ def test_a_new_campaign_gets_the_map_of_the_group_that_its_field_names(log):
     events, _ = log
     kept = (events.rows != 2) | (events.hours == events.hours.max())
     methods = {"pooled": Pooled(groups=FieldGroups("seller")), "target": Pooled()}
-    found = backtest(events.select(kept), methods, window_hours=11)
+    found = backtest(events.select(kept), methods, window_hours=HOURS - 1)
     new = events.select(kept).rows[found.rows] == 2
     assert (found.probabilities["pooled"][new] != found.probabilities["target"][new]).all()
 
@@ -95,7 +95,7 @@ def test_a_new_campaign_gets_the_map_of_the_group_that_its_field_names(log):
 def test_methods_without_effects_serve_as_without_fields(log):
     events, _ = log
     cards = [
-        backtest(each, {"sir": SmoothedIsotonic()}, window_hours=10).scorecards["sir"]
+        backtest(each, {"sir": SmoothedIsotonic()}, window_hours=HOURS - 2).scorecards["sir"]
         for each in (events, replace(events, fields=None))
     ]
     assert cards[0] == cards[1]

@@ -166,36 +166,6 @@ def test_traffic_follows_zipfs_law_and_the_day():
     assert max(by_hour) / min(by_hour) == pytest.approx(1.4 / 0.6, rel=0.15)
 
 
-def test_names_sort_by_number():
-    """Padded, so that the order of text is that of traffic."""
-    names = ClickPlatform(campaigns=12).names
-
-    assert (names[0], names[-1]) == ("campaign-01", "campaign-12")
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"campaigns": 0}, "campaigns = 0: must be at least 1"),
-        ({"clicks_per_hour": 0}, "clicks_per_hour = 0: must be above 0"),
-        ({"cvr": 1.0}, "cvr = 1.0: must be between 0 and 1"),
-        ({"seed": -1}, "seed = -1: must be at least 0"),
-        ({"drift": np.inf}, "drift = inf: must be at least 0, finite"),
-        ({"start": 5.0}, "start = 5.0: must be a whole hour"),
-    ],
-)
-def test_bad_parameters_are_named(parameters, message):
-    """ValueError with parameter, value and rule."""
-    with pytest.raises(ValueError, match=message):
-        ClickPlatform(**parameters)
-
-
-def test_there_is_no_hour_before_the_first():
-    """A negative hour is an error."""
-    with pytest.raises(ValueError, match="hour = -1: must be at least 0"):
-        ClickPlatform().hour(-1)
-
-
 def test_a_quiet_hour_is_an_empty_stream():
     """Hardly any traffic makes hours of none."""
     assert len(ClickPlatform(campaigns=2, clicks_per_hour=1e-9).hour(0).stream) == 0

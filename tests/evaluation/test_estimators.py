@@ -1,9 +1,9 @@
 """Fits in notebooks: the maps of the backtest, from any kind of column, and by scikit-learn."""
 
-import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pandas as pd
@@ -16,10 +16,12 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.utils.estimator_checks import check_estimator
 
 from calibrators import METHODS, make_method
-from evaluation import Platform, backtest, field_rce, log_loss
+from evaluation import Platform, backtest, estimators, field_rce, log_loss
 from evaluation.estimators import CampaignCalibrator, FittedCalibration, fit
 
 HOUR = 3600.0
+QUICK = "platt"
+"""Where it is of columns and not of the method."""
 
 
 @cache
@@ -37,7 +39,7 @@ def columns():
 
 @cache
 def fitted():
-    return fit(*columns().values())
+    return fit(*columns().values(), method=QUICK)
 
 
 @pytest.mark.parametrize(("hours", "guarded"), [(5, False), (2, True)])
@@ -77,7 +79,7 @@ def aware(frame):
 def test_columns_of_any_kind_give_the_same_bytes(frame):
     made = frame()
 
-    found = fit(made["score"], made["outcome"], made["campaign"], made["time"])
+    found = fit(made["score"], made["outcome"], made["campaign"], made["time"], method=QUICK)
 
     assert found.to_bytes() == fitted().to_bytes()
     again = FittedCalibration.from_bytes(found.to_bytes())
@@ -90,6 +92,11 @@ AT_TEN_IN_BERLIN = datetime(2026, 1, 5, 10, tzinfo=timezone(timedelta(hours=1)))
 PAIR = {"scores": [0.1, 0.2], "outcomes": [0, 1]}
 TIMED = {**PAIR, "as_of": NINE.timestamp() + 9}
 IN_THE_WINDOW = {"scores": [0.1] * 3, "outcomes": [0, 1, 0], "times": [50 * HOUR] * 3}
+
+
+@cache
+def of_pair():
+    return fit(**PAIR, method=CampaignCalibrator().method).to_bytes()
 
 
 def ago(moment):
@@ -121,7 +128,7 @@ def ago(moment):
 )
 def test_rows_that_say_the_same_give_the_same_bytes(one, other):
     """Weights and repetitions, names and numbers, datetimes and seconds, rows out of the window."""
-    assert fit(**one).to_bytes() == fit(**other).to_bytes() != fit(**PAIR).to_bytes()
+    assert fit(**one).to_bytes() == fit(**other).to_bytes() != of_pair()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +157,13 @@ def test_bad_columns_are_named(given, message):
         fit(*given, weights=weights)
 
 
+def test_the_default_is_the_services_method():
+    assert CampaignCalibrator().method == "pooled"
+    assert fit(**PAIR).to_bytes() == of_pair()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pooled", "sir", "platt"])
+@pytest.mark.parametrize("name", ["pooled", "sir"])
 def test_the_estimator_keeps_the_rules_of_scikit_learn(name):
     found = check_estimator(CampaignCalibrator(method=name), on_fail=None, on_skip=None)
 
@@ -163,7 +175,7 @@ def test_the_estimator_keeps_the_rules_of_scikit_learn(name):
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
 def test_the_estimator_reads_frames_and_is_the_fit(kind):
     frame = kind(columns())
-    estimator = CampaignCalibrator("score", "campaign", "time")
+    estimator = CampaignCalibrator("score", "campaign", "time", method=QUICK)
 
     estimator.fit(frame, frame["outcome"])
 
@@ -185,9 +197,10 @@ def test_the_estimator_reads_moments_beside_campaigns_of_any_kind(kind, zone, po
     moments = pd.to_datetime(frame["time"], unit="s", utc=True).dt.tz_convert(zone)
     made = frame.assign(campaign=codes.astype(kind), time=moments)
     made = pl.from_pandas(made) if polars else made
-    estimator = CampaignCalibrator("score", "campaign", "time").fit(made, frame["outcome"])
+    estimator = CampaignCalibrator("score", "campaign", "time", method=QUICK)
+    estimator.fit(made, frame["outcome"])
 
-    expected = fit(frame["score"], frame["outcome"], codes, frame["time"])
+    expected = fit(frame["score"], frame["outcome"], codes, frame["time"], method=QUICK)
     assert estimator.calibration_.to_bytes() == expected.to_bytes()
     assert np.array_equal(
         estimator.predict_proba(made)[:, 1], expected.predict(frame["score"], codes)
@@ -236,21 +249,16 @@ def test_decision_functions_are_log_odds_and_bad_settings_are_named():
         CampaignCalibrator("ctr").fit(pd.DataFrame({"score": [0.1, 0.2]}), [0, 1])
 
 
-@pytest.mark.slow
-def test_without_scikit_learn_only_the_estimator_is_missing():
-    program = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "from evaluation.estimators import CampaignCalibrator, fit\n"
-        "fit([0.1, 0.2], [0, 1])\n"
-        "try: CampaignCalibrator('score')\n"
-        "except ImportError as error: print(error)\n"
-    )
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+def test_without_scikit_learn_only_the_estimator_is_missing(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    alone = module_from_spec(spec_from_file_location("estimators_alone", estimators.__file__))
+    monkeypatch.setitem(sys.modules, "estimators_alone", alone)
+    alone.__spec__.loader.exec_module(alone)
 
-    assert (found.stdout.strip(), found.stderr) == (
-        "CampaignCalibrator needs scikit-learn: pip install 'scikit-learn>=1.6'",
-        "",
-    )
+    assert alone.fit(**PAIR).to_bytes() == of_pair()
+    with pytest.raises(ImportError, match="CampaignCalibrator needs scikit-learn: pip install"):
+        alone.CampaignCalibrator("score")
 
 
 def test_each_version_of_a_model_has_maps_of_its_own():

@@ -1,4 +1,5 @@
-"""The synthetic platform: reproducible traffic whose true probabilities are known."""
+"""The synthetic platform: reproducible traffic whose true probabilities are known; and what the
+platform of clicks shares with it."""
 
 from dataclasses import replace
 
@@ -6,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from evaluation import EventTable, Platform, log_loss, pcoc
+from evaluation import ClickPlatform, EventTable, Platform, log_loss, pcoc
 
+BOTH = pytest.mark.parametrize("kind", [Platform, ClickPlatform])
 COLUMNS = ("times", "rows", "scores", "outcomes")
 
 
@@ -66,9 +68,10 @@ def test_impressions_lie_in_their_hour_and_are_ordered():
     assert np.all(np.diff(events.times) >= 0)
 
 
-def test_names_sort_by_number():
+@BOTH
+def test_names_sort_by_number(kind):
     """Padded, so that the order of text is that of traffic."""
-    names = Platform(campaigns=120).names
+    names = kind(campaigns=120).names
 
     assert (names[0], names[-1], len(set(names))) == ("campaign-001", "campaign-120", 120)
     assert list(names) == sorted(names)
@@ -159,10 +162,10 @@ def test_some_campaigns_start_late():
     assert after.all()
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_first_campaign_is_there_from_the_start(seed):
+def test_the_first_campaign_is_there_from_the_start():
     """The one with the most traffic is never late: hour 0 is never empty."""
-    assert sizes(Platform(campaigns=1, impressions_per_hour=1_000, seed=seed), 0, 1)[0] > 0
+    for seed in range(30):
+        assert sizes(Platform(campaigns=1, impressions_per_hour=1_000, seed=seed), 0, 1)[0] > 0
 
 
 def test_without_drift_nothing_changes():
@@ -199,30 +202,36 @@ def moved(platform, hour):
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("kind", "traffic", "rate"),
+    [(Platform, "impressions_per_hour", "ctr"), (ClickPlatform, "clicks_per_hour", "cvr")],
+)
+@pytest.mark.parametrize(
+    ("parameter", "value", "rule"),
     [
-        ({"campaigns": 0}, "campaigns = 0: must be at least 1"),
-        ({"impressions_per_hour": 0}, "impressions_per_hour = 0: must be above 0"),
-        ({"impressions_per_hour": np.inf}, "impressions_per_hour = inf: must be above 0, finite"),
-        ({"ctr": 0.0}, "ctr = 0.0: must be between 0 and 1"),
-        ({"ctr": 1.0}, "ctr = 1.0: must be between 0 and 1"),
-        ({"ctr": np.nan}, "ctr = nan: must be between 0 and 1"),
-        ({"seed": -1}, "seed = -1: must be at least 0"),
-        ({"drift": -0.1}, "drift = -0.1: must be at least 0"),
-        ({"drift": np.inf}, "drift = inf: must be at least 0, finite"),
-        ({"start": 5.0}, "start = 5.0: must be a whole hour"),
+        ("campaigns", 0, "at least 1"),
+        ("traffic", 0, "above 0"),
+        ("traffic", np.inf, "above 0, finite"),
+        ("rate", 0.0, "between 0 and 1"),
+        ("rate", 1.0, "between 0 and 1"),
+        ("rate", np.nan, "between 0 and 1"),
+        ("seed", -1, "at least 0"),
+        ("drift", -0.1, "at least 0"),
+        ("drift", np.inf, "at least 0, finite"),
+        ("start", 5.0, "a whole hour"),
     ],
 )
-def test_bad_parameters_are_named(parameters, message):
+def test_bad_parameters_are_named(kind, traffic, rate, parameter, value, rule):
     """ValueError with parameter, value and rule."""
-    with pytest.raises(ValueError, match=message):
-        Platform(**parameters)
+    name = {"traffic": traffic, "rate": rate}.get(parameter, parameter)
+    with pytest.raises(ValueError, match=f"{name} = {value}: must be {rule}"):
+        kind(**{name: value})
 
 
-def test_there_is_no_hour_before_the_first():
+@BOTH
+def test_there_is_no_hour_before_the_first(kind):
     """A negative hour is an error, not the end of the log."""
     with pytest.raises(ValueError, match="hour = -1: must be at least 0"):
-        Platform().hour(-1)
+        kind().hour(-1)
 
 
 def test_a_quiet_hour_is_an_empty_table():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binomtest
 
 from evaluation import quantile_rates
 
@@ -48,18 +47,6 @@ def test_distinct_values_fall_into_quintiles_as_even_as_can_be():
 
     assert found.counts.tolist() == [201, 200, 201, 200, 201]
     assert found.rates.tolist() == [1.0] * 5
-
-
-def test_intervals_are_wilson_s():
-    outcomes = [1, 0, 0, 0, 1, 1, 1, 0]
-
-    found = quantile_rates([1] * 4 + [2] * 4, outcomes, 2, confidence=0.9)
-
-    for group, positives in enumerate((1, 3)):
-        interval = binomtest(positives, 4).proportion_ci(0.9, method="wilson")
-        assert (found.lower[group], found.upper[group]) == pytest.approx(
-            (interval.low, interval.high)
-        )
 
 
 def test_missing_values_are_counted_and_in_no_group():

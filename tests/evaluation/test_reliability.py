@@ -1,4 +1,4 @@
-"""The reliability diagram."""
+"""Reliability diagrams and errors by score quantile: bins of equal frequency, with intervals."""
 
 import numpy as np
 import pytest
@@ -6,45 +6,63 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from evaluation import cal_n, reliability_diagram
+from evaluation import (
+    log_loss,
+    prediction_error,
+    quantile_rates,
+    reliability_diagram,
+    score_quantiles,
+)
 from evaluation.metrics.reliability import wilson_interval
+from tests.evaluation.cal_n_oracle import bin_sums, repeated
 from tests.evaluation.predictions_of_kind import predictions
 
-
-@given(predictions(), st.integers(1, 8))
-def test_bins_hold_all_samples(samples, n):
-    """Weights, probabilities and outcomes add up to those of the samples."""
-    p, y, weights = samples
-
-    diagram = reliability_diagram(p, y, n, sample_weight=weights)
-
-    assert diagram.weights.sum() == pytest.approx(weights.sum())
-    assert diagram.weights @ diagram.probabilities == pytest.approx(weights @ p)
-    assert diagram.weights @ diagram.rates == pytest.approx(weights @ y)
-    assert len(diagram.weights) == min(n, weights.sum())
-    assert np.all(np.diff(diagram.probabilities) >= -1e-12)
+FIFTY = {"confidence": 0.9, "sample_weight": [50, 50]}
+BOTH = pytest.mark.parametrize("binned", [reliability_diagram, score_quantiles])
 
 
-def test_the_bins_are_those_of_cal_n():
-    """Cal-N is the root mean square error of the diagram's points."""
-    rng = np.random.default_rng(10)
-    p = rng.uniform(0.1, 0.9, 1_003)
-    y = rng.random(1_003) < p**2
-    diagram = reliability_diagram(p, y, 7)
-    ratio = diagram.probabilities / diagram.rates
+@BOTH
+@given(samples=predictions(), n=st.integers(1, 8))
+def test_bins_are_those_of_numpys_array_split(binned, samples, n):
+    """Samples one by one, those of equal probability sharing their outcomes; of fewer samples than
+    bins each has one."""
+    p, y = repeated(*samples)
+    if not len(p):
+        return
+    bins = min(n, len(p))
+    sums = bin_sums(p, y, bins)
 
-    value = np.sqrt(np.mean((np.maximum(ratio, 1 / ratio) - 1) ** 2))
+    found = binned(samples[0], samples[1], n, sample_weight=samples[2])
 
-    assert cal_n(p, y, 7) == pytest.approx(value)
+    assert found.weights == pytest.approx([len(part) for part in np.array_split(p, bins)])
+    assert found.weights * found.probabilities == pytest.approx([float(a) for a, _ in sums])
+    assert found.weights * found.rates == pytest.approx([float(b) for _, b in sums])
 
 
-def test_intervals_are_wilsons():
+@pytest.mark.parametrize(
+    ("found", "samples"),
+    [
+        (reliability_diagram([0.2, 0.6], [0.0, 0.7], 2, **FIFTY), 50),
+        (score_quantiles([0.2, 0.6], [0.0, 0.7], 2, **FIFTY), 50),
+        (quantile_rates([1] * 4 + [2] * 4, [1, 0, 0, 0, 1, 1, 1, 0], 2, confidence=0.9), 4),
+    ],
+    ids=lambda found: type(found).__name__,
+)
+def test_intervals_are_wilsons(found, samples):
     """Against scipy's, for counts."""
-    diagram = reliability_diagram([0.2, 0.6], [0.0, 0.7], 2, sample_weight=[50, 50])
-
-    for rate, lower, upper in zip(diagram.rates, diagram.lower, diagram.upper, strict=True):
-        interval = binomtest(round(rate * 50), 50).proportion_ci(0.95, method="wilson")
+    for rate, lower, upper in zip(found.rates, found.lower, found.upper, strict=True):
+        interval = binomtest(round(rate * samples), samples).proportion_ci(0.9, method="wilson")
         assert (lower, upper) == pytest.approx((interval.low, interval.high), abs=1e-12)
+
+
+@given(st.integers(1, 500), st.sampled_from([0.9, 0.95]), st.data())
+def test_as_scipy_has_it(n, confidence, data):
+    positives = data.draw(st.integers(0, n))
+
+    lower, upper = wilson_interval(np.array([positives / n]), np.array([float(n)]), confidence)
+
+    expected = binomtest(positives, n).proportion_ci(confidence, method="wilson")
+    assert (lower[0], upper[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
 def test_an_interval_of_nothing_or_all_ends_there():
@@ -56,31 +74,82 @@ def test_an_interval_of_nothing_or_all_ends_there():
     assert (lower.tolist(), upper.tolist()) == ([0.0] * 3, [1.0] * 3)
 
 
-def test_without_samples_it_is_empty():
-    """No bins rather than an error: an hour may be silent."""
-    assert reliability_diagram([], []).rates.shape == (0,)
-    assert reliability_diagram([0.5], [1], sample_weight=[0]).rates.shape == (0,)
-
-
-def test_bad_options_are_named():
-    """At least one bin; a confidence between 0 and 1."""
-    with pytest.raises(ValueError, match="n = 0"):
-        reliability_diagram([0.5], [1], 0)
-    with pytest.raises(ValueError, match=r"confidence = 1.0: must be between 0 and 1"):
-        reliability_diagram([0.5], [1], confidence=1.0)
-
-
-@given(st.integers(1, 500), st.data())
-def test_as_scipy_has_it(n, data):
-    positives = data.draw(st.integers(0, n))
-
-    lower, upper = wilson_interval(np.array([positives / n]), np.array([float(n)]), 0.95)
-
-    expected = binomtest(positives, n).proportion_ci(0.95, method="wilson")
-    assert (lower[0], upper[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
-
-
+@BOTH
 @pytest.mark.parametrize("confidence", [0.0, 1.0, np.nan])
-def test_a_confidence_lies_between_0_and_1(confidence):
+def test_a_confidence_lies_between_0_and_1(binned, confidence):
     with pytest.raises(ValueError, match=r"confidence = .*: must be between 0 and 1"):
-        wilson_interval(np.array([0.5]), np.array([1.0]), confidence)
+        binned([0.5], [1], confidence=confidence)
+
+
+@BOTH
+def test_there_is_a_bin_at_least(binned):
+    with pytest.raises(ValueError, match="n = 0"):
+        binned([0.5], [1], 0)
+
+
+@BOTH
+def test_without_samples_there_are_no_bins(binned):
+    """No error: an hour may be silent."""
+    for empty in (binned([], []), binned([0.5], [1], sample_weight=[0])):
+        assert {len(getattr(empty, column)) for column in empty.__slots__} == {0}
+
+
+@given(predictions(), st.integers(1, 8))
+def test_shares_of_the_loss_sum_to_1(samples, n):
+    """Each at least 0; with one bin it is all of it."""
+    p, y, weights = samples
+    if not weights.sum():
+        return
+
+    shares = score_quantiles(p, y, n, sample_weight=weights).loss_shares
+
+    assert shares.sum() == pytest.approx(1.0)
+    assert np.all(shares >= 0.0)
+
+
+@given(predictions(), st.randoms(use_true_random=False))
+def test_row_order_is_of_no_effect(samples, random):
+    """Not even inside a run of equal probabilities."""
+    p, y, weights = samples
+    order = list(range(len(p)))
+    random.shuffle(order)
+
+    first = score_quantiles(p, y, 4, sample_weight=weights)
+    second = score_quantiles(p[order], y[order], 4, sample_weight=weights[order])
+
+    assert first.rates == pytest.approx(second.rates)
+    assert first.loss_shares == pytest.approx(second.loss_shares)
+    assert first.prediction_errors == pytest.approx(second.prediction_errors, nan_ok=True)
+
+
+def test_each_bin_as_if_it_were_alone():
+    """Prediction error and share of the log loss, where no run is divided."""
+    rng = np.random.default_rng(3)
+    p = np.sort(rng.beta(1, 5, 1_000))
+    y = rng.random(1_000) < p**1.5
+    parts = np.array_split(np.arange(1_000), 10)
+
+    result = score_quantiles(p, y)
+
+    errors = [prediction_error(p[part], y[part]) for part in parts]
+    losses = [log_loss(p[part], y[part]) * len(part) for part in parts]
+    assert result.prediction_errors == pytest.approx(errors)
+    assert result.loss_shares == pytest.approx(losses / np.sum(losses))
+
+
+def test_a_bin_without_positives_or_promise():
+    """Infinite when something was promised, nan when nothing was."""
+    errors = score_quantiles([0.0, 0.1, 0.5], [0, 0, 1], 3).prediction_errors
+
+    assert np.isnan(errors[0])
+    assert errors[1] == np.inf
+    assert errors[2] == -0.5
+
+
+@pytest.mark.parametrize("weight", [1e-100, 1.0, 1e307])
+def test_weights_have_no_scale(weight):
+    """Shares, rates and errors are free of it."""
+    result = score_quantiles([0.1, 0.4], [0.2, 0.3], 2, sample_weight=[weight, weight])
+
+    assert result.prediction_errors == pytest.approx([-0.5, 1 / 3])
+    assert result.loss_shares == pytest.approx([0.4628, 0.5372], abs=1e-4)

@@ -313,7 +313,7 @@ _WRITTEN = r"""
 @@ cs-auc-ties-sign **/test_cs_auc.py
 -self.lost + LOST_OF_TIED[ties] * self.tied
 +self.lost - LOST_OF_TIED[ties] * self.tied
-@@ log-loss-sure-and-wrong **/test_log_loss.py **/test_losses.py
+@@ log-loss-sure-and-wrong **/test_losses.py
 -np.clip(predictions.probabilities[rows], EPSILON, 1.0 - EPSILON)
 +np.clip(predictions.probabilities[rows], EPSILON, 1.0)
 @@ bootstrap-without-replacement **/test_paired_bootstrap.py **/test_block_metrics.py

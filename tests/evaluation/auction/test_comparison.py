@@ -139,8 +139,7 @@ def test_a_model_against_itself_does_not_change(drawn):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["less_noise", "sharper_head"])
-def test_the_interval_is_as_wide_as_resampled_pages_vary(model):
+def test_the_interval_is_as_wide_as_resampled_pages_vary():
     """Pages drawn with replacement, counted and simulated anew: the same standard error, within
     what 120 draws can tell. The curve is the naive one, which hardly varies."""
     drawn = SearchPlatform(queries=4, pages=1_500, seed=3).draw()
@@ -149,26 +148,27 @@ def test_the_interval_is_as_wide_as_resampled_pages_vary(model):
         name: getattr(log, name).reshape(-1, width)
         for name in ("queries", "ads", "positions", "clicks", "bids")
     }
-    models = [drawn.scores.reshape(-1, width), drawn.models[model].reshape(-1, width)]
+    models = [
+        drawn.models[name].reshape(-1, width) for name in ("baseline", "less_noise", "sharper_head")
+    ]
 
-    def change(pages):
+    def changes(pages):
+        """Those of both models from the first."""
         resampled = SearchLog.of(
             pages=np.repeat(np.arange(len(pages)), width),
             **{name: column[pages].ravel() for name, column in columns.items()},
         )
-        before, after = (
-            simulate_auction(
-                resampled, p[pages].ravel(), point=drawn.point, curve="naive", shrinkage=20.0
-            )
-            for p in models
-        )
-        return relative_change(before, after, "click_yield")
+        options = {"point": drawn.point, "curve": "naive", "shrinkage": 20.0}
+        before, *after = (simulate_auction(resampled, p[pages].ravel(), **options) for p in models)
+        return [relative_change(before, each, "click_yield") for each in after]
 
-    found = change(np.arange(1_500))
-    spread = np.std([change(rng.integers(0, 1_500, 1_500)).value for _ in range(120)], ddof=1)
+    values = [
+        [change.value for change in changes(rng.integers(0, 1_500, 1_500))] for _ in range(120)
+    ]
 
-    assert found.standard_error == pytest.approx(spread, rel=0.25)
-    assert found.upper - found.lower == pytest.approx(2 * 1.959964 * found.standard_error)
+    for found, spread in zip(changes(np.arange(1_500)), np.std(values, 0, ddof=1), strict=True):
+        assert found.standard_error == pytest.approx(spread, rel=0.25)
+        assert found.upper - found.lower == pytest.approx(2 * 1.959964 * found.standard_error)
 
 
 def test_the_confidence_widens_the_interval(drawn):
