@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.auction.click_curve import ClickCurve
 from evaluation.auction.comparison import MOST_UNSEEN, AuctionComparison, SimulatedModel, compared
 from evaluation.auction.gsp import held_auction
 from evaluation.auction.search_platform import LESS_NOISE, DrawnSearchLog, SearchPlatform
@@ -28,7 +27,6 @@ class ExperimentRow:
 
     auc_change, rig_change : of the offline metrics on the log.
     simulated : by metric, the simulated change.
-    simulated_naively : the same with the naive click curve.
     online : by metric, the true change, in expectation.
     scored : all that the simulation found.
     """
@@ -36,17 +34,12 @@ class ExperimentRow:
     auc_change: float
     rig_change: float
     simulated: Mapping[str, RelativeChange]
-    simulated_naively: Mapping[str, RelativeChange]
     online: Mapping[str, float]
     scored: SimulatedModel
 
     def gap(self, metric: str) -> float:
         """Simulated less online change."""
         return self.simulated[metric].value - self.online[metric]
-
-    def signs_agree(self, metric: str) -> bool:
-        """Whether simulation and truth point the same way."""
-        return self.simulated[metric].value * self.online[metric] > 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +51,6 @@ class SearchExperiment:
     rows : by model, the others against it.
     points : the less noisy model at equal mainline load, by alpha.
     online_points : by metric, the true changes of those points.
-    curve, naive_curve, true_curve : the click curve estimated in both ways, and as it is.
     """
 
     seed: int
@@ -68,9 +60,6 @@ class SearchExperiment:
     rows: Mapping[str, ExperimentRow]
     points: Sequence[SweptPoint]
     online_points: Sequence[Mapping[str, float]]
-    curve: ClickCurve
-    naive_curve: ClickCurve
-    true_curve: Sequence[float]
 
 
 def search_experiment(
@@ -106,14 +95,15 @@ def search_experiment(
     >>> row = found.rows["sharper_head"]
     >>> row.auc_change > 0, row.rig_change > 0, row.online["click_yield"] < 0
     (True, True, True)
-    >>> row.signs_agree("click_yield")
+    >>> row.simulated["click_yield"].value < 0
     True
     """
     tell = progress or _nobody
     platform = SearchPlatform(queries or max(pages // _PAGES_PER_QUERY, 1), pages=pages, seed=seed)
     drawn = platform.draw()
     tell(_DRAWN)
-    found, naive = (_compared(drawn, curve, shrinkage) for curve in ("mle", "naive"))
+    simulator = Simulator.of(drawn.log, curve="mle", shrinkage=shrinkage)
+    found = compared(simulator, drawn.models, drawn.point, _CONFIDENCE, MOST_UNSEEN)
     tell(_COMPARED)
     before = found.baseline.simulation
     points = swept(
@@ -131,12 +121,9 @@ def search_experiment(
         queries=platform.queries,
         pages=pages,
         baseline=found.baseline,
-        rows=_rows(drawn, found, naive),
+        rows=_rows(drawn, found),
         points=points,
         online_points=[_online_at(drawn, found, each) for each in points],
-        curve=found.simulator.history.curve,
-        naive_curve=naive.simulator.history.curve,
-        true_curve=tuple(drawn.curve.tolist()),
     )
 
 
@@ -144,14 +131,7 @@ def _nobody(share: float) -> None:
     """Takes the progress where nobody wants it."""
 
 
-def _compared(drawn: DrawnSearchLog, curve: str, shrinkage: float) -> AuctionComparison:
-    simulator = Simulator.of(drawn.log, curve=curve, shrinkage=shrinkage)
-    return compared(simulator, drawn.models, drawn.point, _CONFIDENCE, MOST_UNSEEN)
-
-
-def _rows(
-    drawn: DrawnSearchLog, found: AuctionComparison, naive: AuctionComparison
-) -> dict[str, ExperimentRow]:
+def _rows(drawn: DrawnSearchLog, found: AuctionComparison) -> dict[str, ExperimentRow]:
     first, *others = found.models
     before, offline = found.models[first], found.models[first].offline
     truth = drawn.true_metrics(before.simulation.auction)
@@ -163,7 +143,6 @@ def _rows(
             # RIG may be negative: its change is a share of the size of the baseline's.
             (scored.offline["rig"] - offline["rig"]) / abs(offline["rig"]),
             scored.changes,
-            naive.models[name].changes,
             _changes(truth, drawn.true_metrics(scored.simulation.auction)),
             scored,
         )

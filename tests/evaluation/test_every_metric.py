@@ -202,7 +202,6 @@ STUDIES = {
     "multicalibration",
     "paired_bootstrap",
     "quantile_rates",
-    "search_experiment",
     "simulate_auction",
     "sweep_operating_points",
 }
