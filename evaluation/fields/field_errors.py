@@ -17,10 +17,9 @@ from scipy.special import gammainc, gammaincc, gammaln, xlog1py, xlogy
 from calibrators.samples import Floats, check_equal_lengths, check_not_negative, sum_at
 from evaluation.fields.segments import FieldValues, ValueColumn, check_fields
 from evaluation.metrics.cal_n import EqualFrequencyBins, check_bins
-from evaluation.metrics.gc_n import matched_binomials
+from evaluation.metrics.gc_n import draws_of_floors, matched_binomials
 from evaluation.metrics.predictions import Predictions, Runs, quotients, ratio, weighted_mean
 
-_MOST_DRAWN, _FEWEST_DRAWS, _MOST_DRAWS = 500_000, 20, 400
 # Beyond, the mean distance of a binomial from its mean is that of a normal variable to 1e-5.
 _NORMAL: Final = 1e4
 
@@ -159,7 +158,7 @@ class FieldSums:
     def rce(self) -> float:
         """Field-RCE."""
         errors = np.abs(self.expected - self.positives)
-        return _rce(errors, self.positives, self.samples)
+        return mean_relative_error(errors, self.positives, self.samples)
 
     @property
     def ece(self) -> float:
@@ -181,11 +180,11 @@ class FieldSums:
         rng, k = np.random.default_rng(seed), len(self.names)
         if not k:
             return float("nan")
-        draws = draws or int(np.clip(_MOST_DRAWN // k, _FEWEST_DRAWS, _MOST_DRAWS))
+        draws = draws or draws_of_floors(k)
         trials, chances = matched_binomials(self.expected, _certain(self.expected, self.variance))
         # By and by, so that ten thousand values take little memory; how many changes no bit.
         found = [
-            _rce(np.abs(self.expected - drawn), drawn, self.samples)
+            mean_relative_error(np.abs(self.expected - drawn), drawn, self.samples)
             for drawn in (rng.binomial(trials, chances).astype(np.float64) for _ in range(draws))
         ]
         known = [value for value in found if not np.isnan(value)]
@@ -215,7 +214,9 @@ class FieldSums:
         return order
 
 
-def _rce(errors: Floats, positives: Floats, samples: Floats) -> float:
+def mean_relative_error(errors: Floats, positives: Floats, samples: Floats) -> float:
+    """Mean over samples of the errors of values, (k,), as shares of their positives; those without
+    a positive are left out, nan when none is left."""
     held = positives > 0.0
     return weighted_mean(errors[held] / positives[held], samples[held])
 

@@ -265,7 +265,7 @@ def _floors(
     """
     trials, chances = matched_binomials(expected, certain)
     size = max(1, expected.size)
-    draws = draws or int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
+    draws = draws or draws_of_floors(size)
     total, defined = np.zeros(len(expected)), np.zeros(len(expected))
     together = max(1, _DRAWN_TOGETHER // size)
     for first in range(0, draws, together):
@@ -280,6 +280,11 @@ def _floors(
             total += drawn
     with np.errstate(invalid="ignore"):
         return total / defined
+
+
+def draws_of_floors(size: int) -> int:
+    """How often so many outcomes, at least one, are drawn for floors: the fewer, the more often."""
+    return int(np.clip(_MOST_DRAWN // size, _FEWEST_DRAWS, _MOST_DRAWS))
 
 
 def matched_binomials(expected: Floats, certain: Floats) -> tuple[Integers, Floats]:

@@ -8,6 +8,7 @@ from typing import Final, TypedDict
 import numpy as np
 
 from calibrators.samples import Floats, sum_at
+from evaluation.fields.field_errors import mean_relative_error
 from evaluation.metrics.calibration import sample_losses
 from research.leaderboard import REGIMES
 from research.leaderboard.fields.method import FieldMethod, Shape
@@ -80,20 +81,12 @@ class Scores:
             "excess": 1e6 * self.excess / max(self.impressions, 1),
             "new_excess": 1e6 * self.new_excess / max(self.new_impressions, 1),
             "new_impressions": self.new_impressions,
-            "field_rce": {name: field_rce(*sums) for name, sums in self.sums.items()},
+            "field_rce": {
+                name: mean_relative_error(np.abs(predicted - observed), observed, impressions)
+                for name, (impressions, predicted, observed) in self.sums.items()
+            },
             "cpu": self.seconds,
         }
-
-
-def field_rce(impressions: Floats, predicted: Floats, observed: Floats) -> float:
-    """Mean over impressions of |predicted - observed| / observed of the positives of their value.
-
-    Source: Pan et al., Field-aware Calibration (WWW 2020); values without a positive, whose error
-    would be infinite, are left out.
-    """
-    held = observed > 0.0
-    errors = np.abs(predicted[held] - observed[held]) / observed[held]
-    return float(impressions[held] @ errors / impressions[held].sum())
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from research.leaderboard.fields.hierarchical_logistic import HierarchicalLogist
 from research.leaderboard.fields.method import PooledMaps, Rows, Shape
 from research.leaderboard.fields.platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.fields.published import ConfCalib, OnlinePlatt, VennAbers
-from research.leaderboard.fields.scores import Run, field_rce
+from research.leaderboard.fields.scores import Run, Scores
 
 WORLD = FieldPlatform(
     Platform(campaigns=5, impressions_per_hour=1_500, ctr=0.1, seed=4),
@@ -196,8 +196,8 @@ def test_mcgrad_is_sent_the_fields():
 
 def test_field_rce_by_hand():
     """Two values: 10 % off over 30 impressions, 50 % over 10; one without positives is left out."""
-    n, predicted, observed = np.array([[30.0, 10, 7], [11, 1, 2], [10, 2, 0]])
-    assert field_rce(n, predicted, observed) == pytest.approx((30 * 0.1 + 10 * 0.5) / 40)
+    found = Scores(sums={"device": np.array([[30.0, 10, 7], [11, 1, 2], [10, 2, 0]])}).summary()
+    assert found["field_rce"]["device"] == pytest.approx((30 * 0.1 + 10 * 0.5) / 40)
 
 
 def test_a_run_scores_the_truth_at_nothing_and_tells_nobody_the_outcomes(monkeypatch):
