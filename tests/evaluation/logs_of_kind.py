@@ -12,7 +12,7 @@ def tables(draw, min_size=1):
     impressions = draw(
         st.lists(
             st.tuples(
-                st.integers(-2, 9),
+                st.integers(-2, 4),
                 st.sampled_from("abc"),
                 st.sampled_from([0.0, 0.01, 0.1, 0.25, 0.4, 0.7, 1.0]),
                 st.integers(0, 1),
@@ -22,7 +22,7 @@ def tables(draw, min_size=1):
         )
     )
     # The two last ones see to it that some hour has a whole window before it.
-    impressions += [(-3, "a", 0.1, 1), (10, "b", 0.2, 0)]
+    impressions += [(-3, "a", 0.1, 1), (5, "b", 0.2, 0)]
     hours, campaigns, scores, outcomes = zip(*impressions, strict=True)
     return EventTable.from_columns(np.multiply(hours, 3600.0), campaigns, scores, outcomes)
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from evaluation import cal_n, copc, pcoc, prediction_error, ropr
 from evaluation.metrics.predictions import GroupSums
 from tests.evaluation.predictions_of_kind import predictions
-from tests.evaluation.tables_of_paper_001 import PE, TABLES, aggregated
 
 BIDS = st.sampled_from([0.0, 0.5, 1.0, 7.0])
 
@@ -55,13 +54,6 @@ def test_ropr_is_copc_with_clicks_weighted_by_bid(samples, data):
     value = ropr(p, y, bids, sample_weight=weights)
 
     assert value == pytest.approx(copc(p, y, sample_weight=weights * bids), nan_ok=True)
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_prediction_error_of_the_tables_of_paper_001(table):
-    """From click and no-click counts."""
-    tolerance = 5e-4 if table == "3b" else 1e-6
-    assert aggregated(prediction_error, table) == pytest.approx(PE[table], abs=tolerance)
 
 
 approx = partial(pytest.approx, nan_ok=True)

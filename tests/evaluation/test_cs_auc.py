@@ -121,16 +121,6 @@ def test_the_order_of_rows_changes_no_bit(ties, samples, random):
     assert repr(shuffled) == repr(plain)
 
 
-@pytest.mark.parametrize("scale", [1e-200, 1e-12, 3.0, 1e200])
-def test_weights_have_no_scale(scale):
-    """Products of two totals would leave the range of floats."""
-    columns, weights = ([0.2, 0.9, 0.4, 0.5], [1, 1, 0, 1], [3, 1, 2, 2]), np.array([1, 2, 3, 4.0])
-
-    value = cs_auc(*columns, sample_weight=weights * scale)
-
-    assert value == pytest.approx(cs_auc(*columns, sample_weight=weights), rel=1e-12)
-
-
 @given(priced())
 def test_the_best_and_the_worst_order(samples):
     """Scores as revenue make 1, the reverse `worst`; normalised 1 and 0."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,19 @@ def looked_at(
         _listen(seen)
         seen.page.goto(path.absolute().as_uri())
         yield seen
+
+
+def check_readable(seen: Seen, path: Path) -> None:
+    """One file without problems, as wide as its window, nothing cut off, faint or too small."""
+    cut_off, small = seen.cut_off(), [found for found in seen.texts() if found["size"] < 7.0]
+    seen.open_all()
+    faint = [found for found in seen.texts() if found["contrast"] < 4.5]
+
+    requests = [url for url in seen.requests if not url.startswith("data:")]
+    assert requests == [path.absolute().as_uri()]
+    assert (seen.problems, seen.overflow(), cut_off, small, faint) == ([], 0, [], [], [])
+    assert all(below - above <= 1 for above, below in pairwise(seen.levels()))
+    assert seen.page.locator("script, img, iframe").count() == 0
 
 
 def _listen(seen: Seen) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from xml.etree import ElementTree
@@ -20,7 +19,7 @@ from research.leaderboard.picture import (
     leaderboard_picture,
 )
 from research.leaderboard.result_file import EXCESS, Leaderboard
-from tests.reports.looked_at import Seen, looked_at
+from tests.reports.looked_at import check_readable, looked_at
 from tests.research.leaderboard.sample import REASON, result, traffic_result
 
 pytestmark = pytest.mark.slow
@@ -36,22 +35,10 @@ def report() -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(params=WINDOWS, ids=str)
-def seen(browser, report, request) -> Iterator[Seen]:
-    width, scheme = request.param
-    with looked_at(browser, report, width=width, scheme=scheme) as found:
-        yield found
-
-
-def test_it_is_whole_and_readable(seen):
-    """One file without problems, as wide as its window, nothing cut off, faint or too small."""
-    cut_off, small = seen.cut_off(), [found for found in seen.texts() if found["size"] < 7.0]
-    seen.open_all()
-    faint = [found for found in seen.texts() if found["contrast"] < 4.5]
-
-    assert len([url for url in seen.requests if not url.startswith("data:")]) == 1
-    assert (seen.problems, seen.overflow(), cut_off, small, faint) == ([], 0, [], [], [])
-    assert all(below - above <= 1 for above, below in pairwise(seen.levels()))
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
+def test_it_is_whole_and_readable(browser, report, width, scheme):
+    with looked_at(browser, report, width=width, scheme=scheme) as seen:
+        check_readable(seen, report)
 
 
 def test_who_did_not_run_is_named_with_the_reason(browser, report):

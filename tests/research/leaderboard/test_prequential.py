@@ -147,8 +147,8 @@ def test_no_method_sees_the_future(name):
 
     for hour in range(FIRST, mad_from + 1):
         assert plain[hour].tolist() == poisoned[hour].tolist()
-    later = [plain[hour].tolist() != poisoned[hour].tolist() for hour in range(mad_from + 1, 26)]
-    assert any(later) or name == "identity"
+    after = mad_from + 1
+    assert plain[after].tolist() != poisoned[after].tolist() or name == "identity"
 
 
 def served_by_hour(name: str, platform) -> dict[int, np.ndarray]:
@@ -168,7 +168,7 @@ def served_by_hour(name: str, platform) -> dict[int, np.ndarray]:
 
             return note
 
-    prequential(platform, [Noted()], first_scored=FIRST, scored_hours=6)
+    prequential(platform, [Noted()], first_scored=FIRST, scored_hours=4)
     return served
 
 

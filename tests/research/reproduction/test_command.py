@@ -121,15 +121,6 @@ def test_a_difference_by_arithmetic_is_a_difference():
     assert (counts["agrees"], counts["differs"], counts["arithmetic"]) == (0, 1, 2)
 
 
-@pytest.mark.slow
-def test_every_quick_run_is_json(called):
-    run = called("reproduce", "--all", "--quick", "--json")
-
-    assert run.returncode == 0, run.stderr
-    content = orjson.loads(run.stdout)
-    assert list(content["experiments"]) == list(EXPERIMENTS)
-
-
 @pytest.mark.usefixtures("with_wrong")
 def test_a_difference_is_exit_code_1(called):
     run = called("reproduce", "wrong", "csauc")
