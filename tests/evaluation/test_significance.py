@@ -29,22 +29,13 @@ def found(log, pairs, **options):
 
 
 def test_the_truth_beats_wrong_scores(log):
-    """By log loss and by GC-3, and never the other way round."""
-    pairs = [("truth", "raw"), ("raw", "truth")]
-
-    result = found(log, pairs)
-
-    assert [result.better(("truth", "raw"), metric) for metric in ("log_loss", "gc_3")] == [1, 1]
-    assert [result.better(("raw", "truth"), metric) for metric in ("log_loss", "gc_3")] == [-1, -1]
-
-
-def test_a_higher_auc_is_better(log):
-    """Unlike losses."""
+    """By every metric, and never the other way round; a higher AUC is better, unlike losses."""
     result = found(log, [("truth", "raw"), ("raw", "truth")])
 
-    difference = result.differences["truth", "raw"]["auc"]
-    assert result.better(("truth", "raw"), "auc") == difference.sign == 1
-    assert result.better(("raw", "truth"), "auc") == -1
+    for metric, sign in (("log_loss", -1), ("gc_3", -1), ("auc", 1)):
+        assert result.differences["truth", "raw"][metric].sign == sign
+        assert result.better(("truth", "raw"), metric) == 1
+        assert result.better(("raw", "truth"), metric) == -1
 
 
 def test_a_copy_is_not_better(log):
