@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from app.reports.charts.by_name import differences_chart
+from app.reports.charts.by_name import differences_chart, ends_of
 from app.reports.charts.by_score import quantile_chart
 from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
@@ -92,12 +92,9 @@ def _models(findings: AuctionFindings) -> Section:
 
 
 def _changes(candidate: SimulatedModel, confidence: float) -> Chart:
-    changes = [candidate.changes[name] for name in CLICK_METRICS]
     return differences_chart(
         [_NAMES[name] for name in CLICK_METRICS],
-        [_PERCENT * change.value for change in changes],
-        [_PERCENT * change.lower for change in changes],
-        [_PERCENT * change.upper for change in changes],
+        *(_PERCENT * ends_of(candidate.changes[name] for name in CLICK_METRICS)),
         title="Change from the model in force",
         caption="Right of zero the candidate brings more. The intervals, of"
         f" {_PERCENT * confidence:g} %, take pages as units; they do not cover that ads never shown"

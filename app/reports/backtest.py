@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from app.reports.charts.by_name import bars_chart, differences_chart
+from app.reports.charts.by_name import bars_chart, differences_chart, ends_of
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.reports.pictures import campaigns_of, hours_of, quantiles_of, reliability_of
 from app.results.backtest import (
@@ -125,13 +125,10 @@ def _significance(found: Significance) -> Section:
 
 def _forest(found: Significance, reference: str, metric: str) -> Chart:
     names = compared_with(found, reference)
-    ends = [found.differences[name, reference][metric] for name in names]
     side = "Left" if LOWER_IS_BETTER[metric] else "Right"
     return differences_chart(
         names,
-        [end.value for end in ends],
-        [end.lower for end in ends],
-        [end.upper for end in ends],
+        *ends_of(found.differences[name, reference][metric] for name in names),
         f"{HEADINGS[metric]}: difference from {reference}",
         f"{side} of the line is better than {reference}. The bar is the 95 % interval; a filled"
         " mark is beyond chance.",

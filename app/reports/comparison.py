@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from app.reports.charts.by_name import bars_chart, differences_chart
+from app.reports.charts.by_name import bars_chart, differences_chart, ends_of
 from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.reports.pictures import campaigns_of, hours_of, quantiles_of, reliability_of
@@ -72,9 +72,7 @@ def _lifts(found: ModelComparison) -> Chart:
     lifts = {METRICS[name].heading: lift for name, lift in found.lifts.items()}
     return differences_chart(
         list(lifts),
-        [100.0 * lift.value for lift in lifts.values()],
-        [100.0 * lift.lower for lift in lifts.values()],
-        [100.0 * lift.upper for lift in lifts.values()],
+        *(100.0 * ends_of(lifts.values())),
         title="A against B",
         caption="Right of the line A is better, left of it B, by so many percent of B's metric: a"
         " lower loss, a higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
@@ -139,12 +137,9 @@ def _percent(compared: ComparedRuns, name: str) -> str:
 
 
 def _accuracies(compared: ComparedRuns) -> Chart:
-    found = [compared.accuracy(name) for name in LOSSES]
     return differences_chart(
         [_HEADINGS[name] for name in LOSSES],
-        [100.0 * accuracy.value - 50.0 for accuracy in found],
-        [100.0 * accuracy.lower - 50.0 for accuracy in found],
-        [100.0 * accuracy.upper - 50.0 for accuracy in found],
+        *(100.0 * ends_of(map(compared.accuracy, LOSSES)) - 50.0),
         title="Metric accuracy above that of a coin",
         caption="Points above 50 %: how much more often than a coin a pair of runs is ranked"
         " rightly. The bar is the 95 % interval.",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
-from app.reports.charts.by_name import differences_chart
+from app.reports.charts.by_name import differences_chart, ends_of
 from app.reports.charts.over_time import lines_chart
 from app.reports.page import Chart, Page, Section, Table, Tile
 from app.results.formatting import shown
@@ -187,12 +187,9 @@ def _regime(found: TrafficResult) -> Section:
 def _forest(found: TrafficResult, metric: str) -> Chart:
     unit = 1.0 if metric in (GC_3, GC_3_TRUE) else MILLION
     names = [name for name in found.differences if metric in found.differences[name]]
-    ends = [found.differences[name][metric] for name in names]
     return differences_chart(
         names,
-        [unit * end.value for end in ends],
-        [unit * end.lower for end in ends],
-        [unit * end.upper for end in ends],
+        *(unit * ends_of(found.differences[name][metric] for name in names)),
         f"{_TITLES[metric]}: {DEFAULT_METHOD} less the other{'' if unit == 1 else ', x 10^6'}",
         f"Left of the line {DEFAULT_METHOD} is better. The bar is the 95 % interval over"
         f" {found.blocks.unit}; a filled mark is beyond chance.",

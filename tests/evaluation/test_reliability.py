@@ -1,5 +1,7 @@
 """Reliability diagrams and errors by score quantile: bins of equal frequency, with intervals."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -91,7 +93,7 @@ def test_there_is_a_bin_at_least(binned):
 def test_without_samples_there_are_no_bins(binned):
     """No error: an hour may be silent."""
     for empty in (binned([], []), binned([0.5], [1], sample_weight=[0])):
-        assert {len(getattr(empty, column)) for column in empty.__slots__} == {0}
+        assert {len(getattr(empty, column.name)) for column in fields(empty)} == {0}
 
 
 @given(predictions(), st.integers(1, 8))

@@ -1,7 +1,7 @@
 """Charts of values by name: bars, marks where bars would look alike, differences with intervals."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -191,6 +191,11 @@ _FINEST, _WIDEST, _DIGITS = 1e-7, 1e9, 3
 # Of a row, with its words, over its interval.
 _ABOVE: Final = 0.7
 _STYLE: Final = series_style(1)
+
+
+def ends_of(found: Iterable[Any]) -> Floats:
+    """`value`, `lower` and `upper` of k findings, (3, k), as `differences_chart` takes them."""
+    return np.array([(each.value, each.lower, each.upper) for each in found]).reshape(-1, 3).T
 
 
 def differences_chart(
