@@ -94,7 +94,7 @@ def _models(findings: AuctionFindings) -> Section:
 def _changes(candidate: SimulatedModel, confidence: float) -> Chart:
     return differences_chart(
         [_NAMES[name] for name in CLICK_METRICS],
-        *(_PERCENT * ends_of(candidate.changes[name] for name in CLICK_METRICS)),
+        _PERCENT * ends_of(candidate.changes[name] for name in CLICK_METRICS),
         title="Change from the model in force",
         caption="Right of zero the candidate brings more. The intervals, of"
         f" {_PERCENT * confidence:g} %, take pages as units; they do not cover that ads never shown"

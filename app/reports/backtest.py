@@ -128,7 +128,7 @@ def _forest(found: Significance, reference: str, metric: str) -> Chart:
     side = "Left" if LOWER_IS_BETTER[metric] else "Right"
     return differences_chart(
         names,
-        *ends_of(found.differences[name, reference][metric] for name in names),
+        ends_of(found.differences[name, reference][metric] for name in names),
         f"{HEADINGS[metric]}: difference from {reference}",
         f"{side} of the line is better than {reference}. The bar is the 95 % interval; a filled"
         " mark is beyond chance.",

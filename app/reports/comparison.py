@@ -72,7 +72,7 @@ def _lifts(found: ModelComparison) -> Chart:
     lifts = {METRICS[name].heading: lift for name, lift in found.lifts.items()}
     return differences_chart(
         list(lifts),
-        *(100.0 * ends_of(lifts.values())),
+        100.0 * ends_of(lifts.values()),
         title="A against B",
         caption="Right of the line A is better, left of it B, by so many percent of B's metric: a"
         " lower loss, a higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
@@ -139,7 +139,7 @@ def _percent(compared: ComparedRuns, name: str) -> str:
 def _accuracies(compared: ComparedRuns) -> Chart:
     return differences_chart(
         [_HEADINGS[name] for name in LOSSES],
-        *(100.0 * ends_of(map(compared.accuracy, LOSSES)) - 50.0),
+        100.0 * ends_of(map(compared.accuracy, LOSSES)) - 50.0,
         title="Metric accuracy above that of a coin",
         caption="Points above 50 %: how much more often than a coin a pair of runs is ranked"
         " rightly. The bar is the 95 % interval.",

@@ -186,15 +186,10 @@ def _values_chart(field: str, sums: FieldSums) -> Chart:
     least."""
     worst = sums.worst_first[:_DRAWN_VALUES]
     ratios = ratios_of_values(sums)
-    middle, lower, upper = (
-        100.0 * (np.where(np.isfinite(found), found, np.nan) - 1.0)
-        for found in (ratios[name][worst] for name in ("pcoc", "pcoc_lower", "pcoc_upper"))
-    )
+    ends = np.array([ratios[name][worst] for name in ("pcoc", "pcoc_lower", "pcoc_upper")])
     return differences_chart(
         [sums.names[i] for i in worst],
-        middle,
-        lower,
-        upper,
+        100.0 * (np.where(np.isfinite(ends), ends, np.nan) - 1.0),
         f"Predicted over actual, by {field}",
         "Right of 0 more was predicted than happened, left of it less; the line is where chance may"
         " take it, and a hollow mark is no more than chance. Those that chance explains least stand"

@@ -189,7 +189,7 @@ def _forest(found: TrafficResult, metric: str) -> Chart:
     names = [name for name in found.differences if metric in found.differences[name]]
     return differences_chart(
         names,
-        *(unit * ends_of(found.differences[name][metric] for name in names)),
+        unit * ends_of(found.differences[name][metric] for name in names),
         f"{_TITLES[metric]}: {DEFAULT_METHOD} less the other{'' if unit == 1 else ', x 10^6'}",
         f"Left of the line {DEFAULT_METHOD} is better. The bar is the 95 % interval over"
         f" {found.blocks.unit}; a filled mark is beyond chance.",

@@ -76,13 +76,13 @@ def _bars() -> Chart:
 
 def _differences() -> Chart:
     middle = np.linspace(-1, 2, len(BAD_NAMES))
-    ends = middle - 0.7, middle + 0.7
-    return differences_chart(BAD_NAMES, middle, *ends, "Lifts", "Of B over A.", "%")
+    ends = middle, middle - 0.7, middle + 0.7
+    return differences_chart(BAD_NAMES, ends, "Lifts", "Of B over A.", "%")
 
 
 def _small_differences() -> Chart:
     ends = [-0.0013, -0.0001], [-0.00396, -0.0002], [0.018, 0.0001]
-    return differences_chart(["sir", "platt"], *ends, "Small", "Left is better.")
+    return differences_chart(["sir", "platt"], ends, "Small", "Left is better.")
 
 
 def _lines() -> Chart:

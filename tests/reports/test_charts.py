@@ -230,7 +230,7 @@ def test_more_names_than_there_is_room_for_are_in_the_table_only():
     for chart in (
         ratios_by_name_chart(names, {"raw": np.ones(100)}, "c"),
         bars_chart(names, {"raw": np.arange(100)}, "t", "c"),
-        differences_chart(names, np.ones(100), np.zeros(100), np.full(100, 2), "t", "c"),
+        differences_chart(names, np.outer([1, 0, 2], np.ones(100)), "t", "c"),
     ):
         assert len(cells(chart)) == 100
         assert "name 59" in texts(chart)
@@ -269,7 +269,7 @@ def test_one_series_needs_no_key():
 
 
 def test_a_difference_is_filled_when_its_interval_leaves_zero_out():
-    chart = differences_chart(["a", "b"], [2, 0.5], [1, -1], [3, 2], "t", "c", "%")
+    chart = differences_chart(["a", "b"], [[2, 0.5], [1, -1], [3, 2]], "t", "c", "%")
 
     assert marks(chart, 2) == 1
     assert "+2.00 %  (1.00 to 3.00)" in texts(chart)
@@ -277,14 +277,16 @@ def test_a_difference_is_filled_when_its_interval_leaves_zero_out():
 
 
 def test_a_difference_has_no_more_decimals_than_its_interval_tells():
-    chart = differences_chart(["a", "b"], [-0.16789, 1e-9], [-0.56275, 0], [-0.00024, 2e-9], *"tc")
+    chart = differences_chart(
+        ["a", "b"], [[-0.16789, 1e-9], [-0.56275, 0], [-0.00024, 2e-9]], *"tc"
+    )
 
     assert "-0.168  (-0.563 to 0.000)" in texts(chart)
     assert "+1e-9  (0 to 2e-9)" in texts(chart)
 
 
 def test_an_undefined_difference_is_said():
-    chart = differences_chart(["a", "b"], [nan, 1], [nan, 0], [nan, 2], "t", "c")
+    chart = differences_chart(["a", "b"], [[nan, 1], [nan, 0], [nan, 2]], "t", "c")
 
     assert "undefined" in texts(chart)
 
@@ -321,7 +323,7 @@ EMPTY = (
     lambda: ratios_by_name_chart(["a"], {"raw": [inf]}, "c"),
     lambda: bars_chart([], {}, "t", "c"),
     lambda: bars_chart(["a"], {"raw": [nan]}, "t", "c"),
-    lambda: differences_chart([], [], [], [], "t", "c"),
+    lambda: differences_chart([], [[], [], []], "t", "c"),
     lambda: lines_chart([], {}, *"tcxy"),
 )
 
@@ -356,7 +358,7 @@ def test_any_numbers_are_drawn(values):
         for chart in (
             bars_chart(names, {"a": values}, "t", "c"),
             bars_chart(names, {"a": values, "b": values[::-1]}, "t", "c", "%"),
-            differences_chart(names, values, values[::-1], values, "t", "c"),
+            differences_chart(names, [values, values[::-1], values], "t", "c"),
             lines_chart(places, {"a": values}, *"tcxy"),
             lines_chart(values, {"a": values}, *"tcxy"),
             ratios_by_name_chart(names, {"a": values, "raw": values[::-1]}, "c"),

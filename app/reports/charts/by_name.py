@@ -200,21 +200,18 @@ def ends_of(found: Iterable[Any]) -> Floats:
 
 def differences_chart(
     names: Sequence[str],
-    middle: ArrayLike,
-    lower: ArrayLike,
-    upper: ArrayLike,
+    ends: ArrayLike,
     title: str,
     caption: str,
     unit: str = "",
     heading: str = "name",
 ) -> Chart:
-    """The difference of each name, (k,), and the interval around it.
+    """The difference of each name and the two ends of the interval around it, (3, k).
 
     A mark is filled when the interval leaves zero out. `unit` is written beside the numbers;
     `heading` says in the table what the names are.
     """
-    columns = [np.asarray(found, float) for found in (middle, lower, upper)]
-    ends = np.array(columns).reshape(3, len(names))
+    ends = np.asarray(ends, float).reshape(3, len(names))
     named = dict(zip(("difference", "from", "to"), ends, strict=True))
     table = Table.of(heading, names, named, lambda value: with_unit(number(value), unit))
     row_texts = texts_of(table)[:MOST_NAMES]
