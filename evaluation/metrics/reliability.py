@@ -107,15 +107,22 @@ def _rates(sums: Floats, confidence: float) -> tuple[Floats, Floats, Floats, Flo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreQuantiles(ReliabilityDiagram):
-    """A reliability diagram with what is wrong in each bin, (k,) each.
+class ScoreQuantiles:
+    """A reliability diagram with what is wrong in each bin, (k,) each, lowest probability first.
 
     prediction_errors : mean probability over mean outcome, less 1; infinite without positives,
         nan when neither has anything.
     loss_shares : share of the total log loss that each bin brings; they sum to 1.
+
+    The others are those of `ReliabilityDiagram`.
     """
 
+    weights: Floats
+    probabilities: Floats
+    rates: Floats
     prediction_errors: Floats
+    lower: Floats
+    upper: Floats
     loss_shares: Floats
 
 
@@ -153,8 +160,9 @@ def score_quantiles(
     predictions = Predictions.check(p, y, sample_weight)
     bins = _bins(predictions, n)
     sums = _bin_sums(predictions, bins)
+    probabilities, rates, weights, lower, upper = _rates(sums, confidence)
     errors, shares = quotients(sums[1], sums[2]) - 1.0, _loss_shares(predictions, bins)
-    return ScoreQuantiles(*_rates(sums, confidence), errors, shares)
+    return ScoreQuantiles(weights, probabilities, rates, errors, lower, upper, shares)
 
 
 def _loss_shares(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:
