@@ -142,7 +142,7 @@ def plain_rows(known: dict[str, int], names: Sequence[str], rows: Integers) -> b
 fill_rows: Final = compiled_rows or plain_rows
 
 
-class PlainLookUp:
+class NumpyLookUp:
     """What `_look_up.c` does, in Python and numpy, to the last bit. Scores are in [0, 1]."""
 
     def __init__(self, spans: Integers, knots: Floats, segments: Floats) -> None:
@@ -230,7 +230,7 @@ class MapRows:
             own = knots[places_of(firsts[run], lengths[run])]
             self._segments[flat, 0], self._segments[flat, 1] = checked, segment_slopes(own, checked)
         maps = self._spans, knots, self._segments
-        self._search = PlainLookUp(*maps) if CompiledLookUp is None else CompiledLookUp({}, maps)
+        self._search = NumpyLookUp(*maps) if CompiledLookUp is None else CompiledLookUp({}, maps)
         # Bound here, because they are short enough to feel each step on the way.
         self.at, self.look_up_few = self._search.of_row, self._search.look_up_few
 

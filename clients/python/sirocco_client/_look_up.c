@@ -1,6 +1,7 @@
 /* The look-up of calibration maps, and of quantiles: what `PlainLookUp` does in maps.py of this
-   client, and in calibrators/maps/look_up.py of the service, to the last bit; and what both do in
-   numpy to make quantiles, to a bit or two, as exp and log are those of the C library here.
+   client, and `NumpyLookUp` in calibrators/maps/look_up.py of the service, to the last bit; and
+   what both do in numpy to make quantiles, to a bit or two, as exp and log are those of the C
+   library here.
 
    Optional, and built twice, into the client and into the service. Where no compiler was, Python
    does the same. Built for CPython's limited API, so that one file serves every version from 3.11
