@@ -165,7 +165,7 @@ def measure(sizes: Sizes | None = None) -> Table:
         kept = Kept.of(random_atlas(sizes.campaigns, SEED, own_knots=True))
         for size in sizes.own_knots:
             batch = kept.batch(size, rng)
-            rows[f"batch of {size:,}, own knots"] = _batch_row(batch, sizes, netcal)
+            rows[f"own knots, batch of {size:,}"] = _batch_row(batch, sizes, netcal)
     return rows
 
 

@@ -334,9 +334,11 @@ _BELOW_ONE = 1 - 1e-12
 
 
 @lru_cache(1024)
-def normal_quantile(level: float) -> float:
-    """The quantile of a standard normal variable at a level in (0, 1)."""
-    return NormalDist().inv_cdf(level)
+def normal_quantiles(levels: tuple[float, ...]) -> Floats:
+    """The quantiles of a standard normal variable at levels in (0, 1), (k,); not to be written."""
+    found = np.array([*map(NormalDist().inv_cdf, levels)])
+    found.flags.writeable = False
+    return found
 
 
 class Spreads:
@@ -404,7 +406,7 @@ class Spreads:
             if variances is not None:
                 deviations = np.sqrt(deviations * deviations + variances)
             return quantiles_of(probabilities, deviations, levels)
-        factors = np.array([*map(normal_quantile, levels)])
+        factors = normal_quantiles(tuple(levels))
         found = np.empty(len(factors) * len(rows))
         variances = None if variances is None else np.ascontiguousarray(variances)
         given = map(np.ascontiguousarray, (rows, scores, probabilities))
@@ -428,9 +430,9 @@ class Spreads:
 def quantiles_of(probabilities: Floats, deviations: Floats, levels: Sequence[float]) -> Floats:
     """expit(logit(p) + z sd), z the normal quantile of each level in (0, 1), (k, n); 0 and 1 stay.
     Not above the probability where the level is below a half, not below it where it is above."""
-    factors = [*map(normal_quantile, levels)]
+    factors = normal_quantiles(tuple(levels))
     # Of all levels at once: of a hundred scores each call costs more than its numbers.
-    odds: Floats = np.array(factors)[:, None] * deviations
+    odds: Floats = factors[:, None] * deviations
     np.exp(odds, odds)
     odds *= probabilities
     odds /= (1.0 - probabilities) + odds

@@ -39,12 +39,14 @@ from benchmarks.http import connections, encodings, ingest, memory, page, refres
 from benchmarks.http.servers import Started
 from benchmarks.parts import PARTS, Part, run
 from benchmarks.peers.environments import NotInstalled
+from benchmarks.report.charts import drawings_of
 from benchmarks.report.printing import print_json, print_tables
 from benchmarks.soak import mixed_load, soak
 from benchmarks.store import Store
 from benchmarks.timing import interleaved
 from pccem import TrainingRules
 from tests.benchmarks.cells import check
+from tests.benchmarks.test_page import result_of
 
 LOOK_UPS = {
     *("sirocco: all", "sirocco: rows", "sirocco: look-up", "sirocco: look-up in numpy"),
@@ -70,10 +72,12 @@ def test_look_up_has_a_row_for_the_scalar_and_for_each_batch():
     check(rows)
     batches = ["batch of 1", "batch of 40"]
     others = ["20 of one map", "20 of 7 campaigns"]
-    own = "batch of 30, own knots"
+    own = "own knots, batch of 30"
     assert list(rows) == ["scalar", *batches, "2 as lists", *others, own]
     assert all(set(rows[name]) == LOOK_UPS for name in (*batches, *others, own))
     assert set(rows["2 as lists"]) == {"sirocco: few", "sirocco: many"}
+    ((_, points),) = drawings_of(result_of("look_up", rows))
+    assert points
 
 
 def test_a_peer_that_cannot_be_had_is_told_in_its_cells(monkeypatch):

@@ -58,6 +58,7 @@ class CalibratedScores(NamedTuple):
     probabilities: Sequence[float] | NDArray[np.float64]
     atlas: Atlas
     rows: list[int] | NDArray[np.int64]
+    scores: Sequence[float] | Scores
     arm: str = ""
     campaigns: Sequence[str] | str = ""
     fields: Mapping[str, Given] = MappingProxyType({})

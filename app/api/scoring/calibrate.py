@@ -263,10 +263,10 @@ def _looked_up(
         rows = with_groups(rows, number, given, atlas)
     if isinstance(rows, list):
         rows = rows if len(rows) == number else rows * number
-        found = CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, arm)
+        found = CalibratedScores(target, atlas.look_up_few(rows, scores), atlas, rows, scores, arm)
     else:
         rows = rows if len(rows) == number else np.repeat(rows, number)
-        found = CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, arm)
+        found = CalibratedScores(target, atlas.look_up(rows, scores), atlas, rows, scores, arm)
     return found if atlas.effects is None else with_effects(found, given, atlas.effects)
 
 

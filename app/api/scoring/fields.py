@@ -106,8 +106,8 @@ def with_effects(
     fields = _given(given, effects)
     campaigns = _campaigns(found, given, effects)
     probabilities = effects.applied(np.asarray(found.probabilities), campaigns, fields)
-    target, _, atlas, rows, arm, *_ = found
-    return CalibratedScores(target, probabilities, atlas, rows, arm, campaigns, fields)
+    target, _, atlas, rows, scores, arm, *_ = found
+    return CalibratedScores(target, probabilities, atlas, rows, scores, arm, campaigns, fields)
 
 
 def with_groups(

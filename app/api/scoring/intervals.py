@@ -71,10 +71,10 @@ def quantiles(
         if part.atlas.spreads is None and not _may_lack(part):
             raise ValidationError(field, _why_not(part.target, settings))
     if len(parts) == 1:
-        return _of_part(given[0], parts[0], levels)
+        return _of_part(parts[0], levels)
     found = np.empty((len(levels), sum(len(part.rows) for part in parts)))
     for one, part in zip(given, parts, strict=True):
-        found[:, one.places] = _of_part(one, part, levels)
+        found[:, one.places] = _of_part(part, levels)
     return list(found)
 
 
@@ -84,13 +84,11 @@ def _may_lack(part: CalibratedScores) -> bool:
     return part.arm in (RAW, CHALLENGER) or not (len(atlas) or atlas.target_map is not None)
 
 
-def _of_part(
-    given: TargetScores | ColumnsOfArm, part: CalibratedScores, levels: Sequence[float]
-) -> list[Floats]:
+def _of_part(part: CalibratedScores, levels: Sequence[float]) -> list[Floats]:
     probabilities = np.asarray(part.probabilities, np.float64)
     if part.arm == RAW or part.atlas.spreads is None:
         return [probabilities] * len(levels)
-    rows, scores = np.asarray(part.rows), np.asarray(given.scores, np.float64)
+    rows, scores = np.asarray(part.rows), np.asarray(part.scores, np.float64)
     said = (part.campaigns, part.fields)
     return part.atlas.quantiles(rows, scores, probabilities, levels, *said)
 
