@@ -89,8 +89,7 @@ def _of_part(part: CalibratedScores, levels: Sequence[float]) -> list[Floats]:
     if part.arm == RAW or part.atlas.spreads is None:
         return [probabilities] * len(levels)
     rows, scores = np.asarray(part.rows), np.asarray(part.scores, np.float64)
-    said = (part.campaigns, part.fields)
-    return part.atlas.quantiles(rows, scores, probabilities, levels, *said)
+    return part.atlas.quantiles(rows, scores, probabilities, levels, part.campaigns, part.fields)
 
 
 def _why_not(target: str, settings: Settings) -> str:
