@@ -37,7 +37,7 @@ class Cost(NamedTuple):
 
 CALIBRATE_US: Final = Cost(
     "calibrate", "sirocco, columns", "batch of {}",
-    {1: 25.7, 10: 37.1, 100: 67.2, 1_000: 270}, grows=True,
+    {1: 26.9, 10: 32.3, 100: 62.5, 1_000: 332}, grows=True,
 )  # fmt: skip
 """API's CPU for a request of so many scores."""
 _EVENTS = "over HTTP: sirocco, ids and clicks, batch of {}"
