@@ -237,7 +237,6 @@ ROWS: Final = (
         "bodies that are huge, deep, packed or none",
         "refused at once with a small answer; memory is bounded",
         _BODIES,
-        "api/test_malformed_bodies.py",
         "api/test_columns_fuzz.py",
     ),
     _row(
