@@ -190,7 +190,7 @@ _WRITTEN = r"""
 -(begins >= hour - _SPARED)
 +(begins > hour - _SPARED)
 @@ drift-outage-hours-count **/test_levels_in_outages.py **/pooled/test_drift.py
--np.clip(begun - odd, 0.0, 1.0) * ~out
+-np.clip(begun - odd, 0.0, 1.0) * ~outage[complete]
 +np.clip(begun - odd, 0.0, 1.0)
 @@ movement-up-to-now-only **/test_movement.py
 -AHEAD + float(ages[-1:].sum())
