@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibrators.maps import compiled
 from calibrators.samples import (
     IN_MEMORY,
     Floats,
@@ -29,13 +30,7 @@ from calibrators.samples import (
     places_of,
 )
 
-fill_quantiles: Callable[..., None] | None
-try:
-    from calibrators.maps import _look_up
-except ImportError:
-    fill_quantiles = None
-else:
-    fill_quantiles = _look_up.fill_quantiles
+fill_quantiles: Callable[..., None] | None = compiled and compiled.fill_quantiles
 
 _STEEPEST = float(np.finfo(np.float64).max)
 

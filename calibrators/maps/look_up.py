@@ -1,8 +1,8 @@
 """Calibration maps of many campaigns in flat arrays, by row: the look-up of scores, one by one or
 many at once.
 
-The look-up is compiled where a compiler was when this was installed (`_look_up.c` of the client),
-and plain Python and numpy elsewhere. Both give the same to the last bit.
+The look-up is compiled where a compiler was, and plain Python and numpy elsewhere. Both give the
+same to the last bit.
 """
 
 import mmap
@@ -17,6 +17,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.maps import compiled
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
 from calibrators.samples import (
     Floats,
@@ -27,14 +28,8 @@ from calibrators.samples import (
     places_of,
 )
 
-CompiledLookUp: "type[_look_up.LookUp] | None"
-compiled_rows: Callable[..., bool] | None
-try:
-    from calibrators.maps import _look_up
-except ImportError:
-    CompiledLookUp = compiled_rows = None
-else:
-    CompiledLookUp, compiled_rows = _look_up.LookUp, _look_up.fill_rows
+CompiledLookUp: Any = compiled and compiled.LookUp
+compiled_rows: Callable[..., bool] | None = compiled and compiled.fill_rows
 
 ROW_BYTES: Final = 32
 """Bytes of a row."""
