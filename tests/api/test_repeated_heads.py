@@ -1,6 +1,7 @@
 """A head that is found again says what the parser would say of the same bytes, and nothing else is
 kept of one request for the next."""
 
+import json
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -22,6 +23,8 @@ from tests.api.test_prompt_answers import REQUESTS
 PATH = "/v1/calibrate"
 HEADERS = ("X-Request-Id: bid-7", "Accept:  */*", "Connection: Keep-Alive")
 FIRST = post(f"{PATH}?explain=1", QUESTION, *HEADERS)
+_LATE = {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.1}}
+TOO_LATE = json.dumps([_LATE]).encode()
 OTHER_BODY = QUESTION.replace(b"0.5", b"0.25")
 
 
@@ -161,6 +164,33 @@ def test_a_known_head_is_not_parsed_and_its_pieces_are(shared_service):
             connection.send(FIRST[:cut])
             connection.send(FIRST[cut:])
             assert connection.answer().status == 200
+
+
+def test_who_asks_in_turns_repeats_each_of_four_heads(shared_service):
+    """A pool of connections is used for all that an ad server sends; a fifth replaces the last."""
+    one, two, three, last, fifth = [
+        FIRST,
+        post(PATH, QUESTION),
+        post("/v1/events", TOO_LATE),
+        post(PATH, QUESTION, "X-Own: 1"),
+        post(PATH, QUESTION, "X-Own: 2"),
+    ]
+    parsed: list[bytes] = []
+    parse = BoundedProtocol.on_headers_complete
+
+    def noted(connection: BoundedProtocol) -> None:
+        parsed.append(connection.url)
+        parse(connection)
+
+    with (
+        raw(shared_service) as connection,
+        patch.object(BoundedProtocol, "on_headers_complete", noted),
+    ):
+        for sent in (one, two, three, last, *[one, three, two, last] * 3, fifth, fifth, last, one):
+            connection.send(sent)
+            assert connection.answer().status == 200
+
+    assert len(parsed) == 6
 
 
 def test_who_repeats_a_head_is_let_in_anew_each_time(settings, redis_url, service):

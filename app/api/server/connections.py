@@ -191,15 +191,18 @@ class RepeatedHead:
 
     def request_in(self, data: bytes) -> tuple[dict[str, Any], bytes] | None:
         """The scope and the body of the request if it is whole, alone, and has this head."""
-        at, headers = 0, self._headers.copy()
+        at, varying = 0, []
         for before, place, fits in self._parts:
-            start = at + len(before)
             if not data.startswith(before, at):
                 return None
+            start = at + len(before)
             at = data.find(b"\r\n", start)
             value = data[start:at]
             if not fits(value):
                 return None
+            varying.append((place, value))
+        headers = self._headers.copy()
+        for place, value in varying:
             headers[place] = (headers[place][0], value)
         body = data[at + len(self._end) :]
         if not data.startswith(self._end, at) or int(headers[self._length][1]) != len(body):

@@ -7,7 +7,7 @@ behind. An ASGI task with its events, messages and checks costs two thirds of wh
 score does: an application with `prompt_paths` and `prompt_answer` gets a request for one of these
 paths as soon as it is whole, and its response is written in one piece, before the protocol returns
 to the event loop. What it leaves, and every other request, is run as uvicorn runs it. Of requests
-with the head of the one before not even that head is parsed (`RepeatedHead`).
+with a head that the connection had before not even that head is parsed (`RepeatedHead`).
 
 Of `HttpToolsProtocol` this relies on
 
@@ -153,8 +153,11 @@ def _announced(headers: Iterable[tuple[bytes, bytes]]) -> int:
 MOST_HEAD_BYTES: Final = 64 * 1024
 MOST_HEADERS: Final = 100
 MOST_PIPELINED: Final = 64
-_MOST_REPEATED: Final = 16
-"""Heads of a connection that are kept, one after the other: who never repeats one costs no more."""
+_MOST_READ: Final = 16
+"""Heads of a connection that are read to be remembered: who never repeats one costs no more."""
+_MOST_REPEATED: Final = 4
+"""Of them those that are remembered: who asks for scores of several kinds in turns and sends events
+on the same connection needs no more."""
 _REASONS: Final = {
     Phase.IDLE: Reason.IDLE,
     Phase.REQUEST: Reason.SLOW_REQUEST,
@@ -189,9 +192,9 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread = 0
     # What the newest head was found sound by; most callers send the same again and again.
     _sound: tuple[str, list[tuple[bytes, bytes]]] | None = None
-    # The head that the next request may have too, and how many may still be kept.
-    _repeated: RepeatedHead | None = None
-    _heads_left = _MOST_REPEATED
+    # Heads that the next request may have too, and how many more may still be read.
+    _repeated: tuple[RepeatedHead, ...] = ()
+    _heads_left = _MOST_READ
     _counted = False
     _ended = False
 
@@ -222,7 +225,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; no byte is kept that is part of neither a bounded head nor a body."""
-        if self._repeated is not None and self._answers_repeated(self._repeated, data):
+        if self._repeated and self._answers_repeated(data):
             return
         self._unread += len(data)
         try:
@@ -315,16 +318,21 @@ class BoundedProtocol(HttpToolsProtocol):
         self._write(cycle, answer)
         if answer.status == HTTPStatus.OK and cycle.keep_alive and self._heads_left:
             self._heads_left -= 1
-            self._repeated = RepeatedHead.of(data, cast(Any, cycle.scope), body) or self._repeated
+            read = RepeatedHead.of(data, cast(Any, cycle.scope), body)
+            if read is not None:
+                self._repeated = (*self._repeated[: _MOST_REPEATED - 1], read)
         self.on_response_complete()
 
-    def _answers_repeated(self, head: RepeatedHead, data: bytes) -> bool:
-        """Answers a request with this head, if that is all that came; the parser, which sees
-        nothing of it, stands between two requests before and after."""
+    def _answers_repeated(self, data: bytes) -> bool:
+        """Answers a request with a head that is known, if that is all that came; the parser, which
+        sees nothing of it, stands between two requests before and after."""
         cycle = self.cycle
         if not self._is_idle or len(data) > self._prompt.prompt_bytes:
             return False
-        request = head.request_in(data)
+        request = None
+        for head in self._repeated:
+            if (request := head.request_in(data)) is not None:
+                break
         answer = None if request is None else self._prompt.prompt_answer(*request)
         if request is None or answer is None:
             return False
