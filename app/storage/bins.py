@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 from zlib import crc32
 
-import numpy as np
 import redis
 from redis.exceptions import ResponseError
 
@@ -38,8 +37,6 @@ _log = logging.getLogger(__name__)
 
 CAMPAIGNS = 1024
 """Campaigns of a block at most: bounds the memory of a refit, however many there are."""
-OF_ONE_HOUR: Final = 16 * CAMPAIGNS
-"""The same of a block of one hour."""
 
 
 def hour_blocks(
@@ -58,13 +55,8 @@ def hour_blocks(
 
 def campaigns_between(table: PackedTable, first: str, behind: str | None) -> BinsTable:
     """The campaigns of first <= name < behind, of which alone the columns are unpacked."""
-    start, stop = places_between(table.campaigns, first, behind)
-    offsets = table.offsets[start : stop + 1]
-    span = slice(offsets[0], offsets[-1])
-    sums = np.array([column.values(span) for column in table.sums])
-    return BinsTable(
-        table.campaigns[start:stop], offsets - offsets[0], table.cells.values(span), sums
-    )
+    part = table.part(*places_between(table.campaigns, first, behind))
+    return BinsTable.merge_packed([part])
 
 
 _Reply = bytes | ResponseError | None
@@ -210,11 +202,7 @@ class BinsStore:
         is read when its first is asked for, and of one hour some shards together."""
         hours = range(first_hour, last_hour_exclusive)
         for tables in self._by_shard(target, hours, shards, calibrated):
-            if len(tables) == 1:
-                for block in hour_blocks({first_hour: tables[0]}, OF_ONE_HOUR):
-                    yield from block.values()
-            else:
-                yield from BinsTable.merge_in_blocks(tables)
+            yield from BinsTable.merge_in_blocks(tables)
 
     def shards_of_hour(
         self, target: str, hour: int, *, calibrated: bool = False

@@ -102,6 +102,13 @@ class PackedTable:
             column.values(out=row)
         return self.offsets, self.cells.values(), sums
 
+    def part(self, start: int, stop: int) -> "PackedTable":
+        """The campaigns at these places; nothing is copied or unpacked."""
+        span = slice(self.offsets[start], self.offsets[stop])
+        cells, *sums = (PackedColumn(of.entries[span], of.unit) for of in (self.cells, *self.sums))
+        offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        return PackedTable(self.campaigns[start:stop], offsets, cells, tuple(sums))
+
     @property
     def largest(self) -> int:
         """The largest of all sums."""

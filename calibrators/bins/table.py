@@ -38,6 +38,7 @@ from calibrators.samples import (
     check_equal_lengths,
     check_not_negative,
     check_unit_interval,
+    let_go,
     places_of,
 )
 
@@ -45,6 +46,8 @@ _CELLS = GRID.size
 
 _BLOCK = 256
 """Campaigns that are summed at once, and of a table out of many."""
+_SPARSE_BLOCK = 16 * 1024
+"""The same where each has few cells."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,11 +137,16 @@ class BinsTable(GridSums):
         """`merge_packed`, a few campaigns at a time where there are many."""
         listed = [table for table in tables if table.campaigns]
         names, rows = new_rows(listed)
-        if len(listed) < 2 or not fit_in_place(listed, names):
-            yield cls.merge_packed(listed)
+        if len(listed) > 1 and fit_in_place(listed, names):
+            for block in spans_of(names, _BLOCK):
+                yield cls.of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
             return
-        for block in spans_of(names, _BLOCK):
-            yield cls.of_all(names[block.start : block.stop], *sum_packed(listed, rows, block))
+        for block in spans_of(names, _SPARSE_BLOCK):
+            bounds = [np.searchsorted(row, (block.start, block.stop)).tolist() for row in rows]
+            yield cls.merge_packed(
+                table.part(*span) for table, span in zip(listed, bounds, strict=True)
+            )
+            let_go()
 
     @classmethod
     def _summed(

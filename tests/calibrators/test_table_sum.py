@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from calibrators import BinsTable
 from calibrators.bins import packed_table
+from calibrators.bins import table as bins_table
 from calibrators.bins.bins import GRID
 from calibrators.bins.packed_table import PackedTable
 from tests.calibrators import strategies
@@ -94,13 +95,16 @@ def test_many_campaigns_come_in_blocks_and_are_the_sum():
     assert BinsTable.merge(blocks) == BinsTable.merge(hours)
 
 
-@given(st.lists(EVENTS, max_size=4))
-def test_few_events_come_in_one_block(hours):
+@given(st.lists(EVENTS, max_size=4), st.sampled_from([1, 2, 1000]))
+def test_campaigns_with_few_events_come_in_larger_blocks(hours, most):
     tables = [table_of(events) for events in hours]
 
-    (block,) = BinsTable.merge_in_blocks([table.packed for table in tables])
+    with patch.object(bins_table, "_SPARSE_BLOCK", most):
+        blocks = [*BinsTable.merge_in_blocks([each.packed for each in tables])]
 
-    assert block == BinsTable.merge(tables)
+    assert all(0 < len(block) <= most for block in blocks)
+    assert len(blocks) < 2 or most < 1000
+    assert BinsTable.merge(blocks) == BinsTable.merge(tables)
 
 
 def test_a_sum_that_would_wrap_around_is_refused():
