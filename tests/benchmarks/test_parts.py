@@ -34,7 +34,7 @@ from benchmarks.core import (
     refit,
 )
 from benchmarks.core.folds import WORKERS, folds
-from benchmarks.figures import Figure, middle
+from benchmarks.figures import Figure, Table, middle
 from benchmarks.http import connections, encodings, ingest, memory, page, refresh
 from benchmarks.http.servers import Started
 from benchmarks.parts import PARTS, Part, run
@@ -320,6 +320,23 @@ def test_tables_hold_every_cell(capsys):
     print_tables([run(PART)])
     said = capsys.readouterr().out
     assert all(words in said for words in ("A title", "2 (1-3)", "none", "Ratios", "half"))
+
+
+def test_a_table_that_is_too_wide_is_cut_by_columns_or_turned(capsys):
+    """No cell is empty then, and none is cut short."""
+    wide = {f"column {number}": number for number in range(14)}
+    rows: Table = {"all": wide, "one": {"other": 1.0}, "two": {"other": 2.0}}
+    print_tables([replace(run(PART), rows=rows, ratios={})])
+    lines = capsys.readouterr().out.splitlines()
+
+    assert [line.split("│")[1:3] for line in lines if "column 13" in line] == [
+        [" column 13 ", "  13 "]
+    ]
+    assert [line.split()[1:4:2] for line in lines if "one" in line or "two" in line] == [
+        ["one", "1"],
+        ["two", "2"],
+    ]
+    assert " - " not in "\n".join(lines)
 
 
 def test_a_large_run_says_so():
