@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 
+from app.api.server.protocol import BoundedProtocol
 from tests.api.problems import MEDIA_TYPE
 from tests.api.running_service import RunningService, eventually
 
@@ -154,3 +156,17 @@ def chunked(path: str, *pieces: bytes) -> bytes:
     """The head of a request in chunks, and bytes that follow it as they are."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     return head.encode() + b"".join(pieces)
+
+
+@contextmanager
+def parsed_heads() -> Iterator[list[bytes]]:
+    """Paths of the heads that connections made meanwhile parse: a parser keeps what it calls."""
+    parsed: list[bytes] = []
+    parse = BoundedProtocol.on_headers_complete
+
+    def noted(connection: BoundedProtocol) -> None:
+        parsed.append(connection.url)
+        parse(connection)
+
+    with patch.object(BoundedProtocol, "on_headers_complete", noted):
+        yield parsed

@@ -13,11 +13,10 @@ import httpx
 import pytest
 
 from app.api.hot_path import SLICED, HotPath
-from app.api.server.protocol import BoundedProtocol
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.storage.event_log import EventLog
 from tests.api.events import click, impression, lines
-from tests.api.raw_connection import chunked, get, post, raw
+from tests.api.raw_connection import chunked, get, parsed_heads, post, raw
 from tests.api.running_service import eventually, serving
 from tests.api.test_prompt_answers import check_is_answered_as_by_a_task
 
@@ -78,14 +77,12 @@ def calls(monkeypatch):
 
 
 def test_no_task_is_made_and_a_head_is_parsed_once(service, calls):
-    with raw(service) as connection:
-        connection.send(post(PATH, ONE))
-        assert connection.answer().status == 200
-        with patch.object(BoundedProtocol, "on_headers_complete", side_effect=ValueError):
-            for body in (ONE, MANY, MIXED):
-                connection.send(post(PATH, body))
-                assert connection.answer().status == 200
+    with parsed_heads() as parsed, raw(service) as connection:
+        for body in (ONE, ONE, MANY, MIXED):
+            connection.send(post(PATH, body))
+            assert connection.answer().status == 200
 
+    assert len(parsed) == 1
     assert PATH not in calls
     hour = int(NOW // 3600)
     assert service.bins("click", hour).total().total_count == 1 + 1 + 30 + 2

@@ -16,12 +16,12 @@ from app.access.keys import RateLimit, Scope
 from app.api.authorization import CALLER
 from app.api.server.connections import RepeatedHead
 from app.api.server.protocol import BoundedProtocol
-from tests.api.raw_connection import QUESTION, RawConnection, post, raw
+from tests.api.raw_connection import QUESTION, RawConnection, parsed_heads, post, raw
 from tests.api.running_service import eventually, serving
 from tests.api.test_prompt_answers import REQUESTS
 
 PATH = "/v1/calibrate"
-HEADERS = ("X-Request-Id: bid-7", "Accept:  */*", "Connection: Keep-Alive")
+HEADERS = ("X-Request-Id: bid-7", "Accept:  */*", "X-Forwarded-For: a, b", "Connection: Keep-Alive")
 FIRST = post(f"{PATH}?explain=1", QUESTION, *HEADERS)
 _LATE = {"type": "impression", "campaign": "a", "occurred_at": 1767225600, "scores": {"click": 0.1}}
 TOO_LATE = json.dumps([_LATE]).encode()
@@ -154,16 +154,30 @@ def test_any_request_is_answered_as_on_a_new_connection(shared_service, sent):
 
 
 def test_a_known_head_is_not_parsed_and_its_pieces_are(shared_service):
-    with raw(shared_service) as connection:
+    with parsed_heads() as parsed, raw(shared_service) as connection:
         twice(connection)
-        with patch.object(BoundedProtocol, "on_headers_complete", side_effect=ValueError):
-            for name in ("one", "two"):
-                connection.send(FIRST.replace(b"bid-7", name.encode()))
-                assert connection.answer().headers["x-request-id"] == name
+        for name in ("one", "two"):
+            connection.send(FIRST.replace(b"bid-7", name.encode()))
+            assert connection.answer().headers["x-request-id"] == name
+        assert len(parsed) == 1
         for cut in (10, len(FIRST) - len(QUESTION), len(FIRST) - 1):
             connection.send(FIRST[:cut])
             connection.send(FIRST[cut:])
             assert connection.answer().status == 200
+
+
+def test_ids_of_proxies_and_traces_are_others_each_time(shared_service):
+    names = ("X-Request-Id", "X-B3-TraceId", "b3", "tracestate", "X-Amzn-Trace-Id", "X-Real-IP")
+
+    def sent(number: int) -> bytes:
+        ids = (f"{name}: {number}a=b,c" for name in names)
+        return post(PATH, QUESTION, *ids, f"X-Forwarded-For: 10.0.0.{number}, 10.1.1.1")
+
+    with parsed_heads() as parsed, raw(shared_service) as connection:
+        for number in range(3):
+            twice(connection, sent(number))
+
+    assert len(parsed) == 1
 
 
 def test_who_asks_in_turns_repeats_each_of_four_heads(shared_service):
@@ -175,17 +189,7 @@ def test_who_asks_in_turns_repeats_each_of_four_heads(shared_service):
         post(PATH, QUESTION, "X-Own: 1"),
         post(PATH, QUESTION, "X-Own: 2"),
     ]
-    parsed: list[bytes] = []
-    parse = BoundedProtocol.on_headers_complete
-
-    def noted(connection: BoundedProtocol) -> None:
-        parsed.append(connection.url)
-        parse(connection)
-
-    with (
-        raw(shared_service) as connection,
-        patch.object(BoundedProtocol, "on_headers_complete", noted),
-    ):
+    with parsed_heads() as parsed, raw(shared_service) as connection:
         for sent in (one, two, three, last, *[one, three, two, last] * 3, fifth, fifth, last, one):
             connection.send(sent)
             assert connection.answer().status == 200

@@ -145,11 +145,14 @@ class SlowClientReaper:
 Fits = Callable[[bytes], object]
 
 _LENGTH: Final = b"content-length"
-_VISIBLE: Final = re.compile(rb"[\x21-\x7e]{1,128}").fullmatch
+# Of a request by itself, of proxies, and of who traces.
+_IDS: Final = b"""x-request-id traceparent tracestate b3 x-b3-traceid x-b3-spanid x-b3-parentspanid
+    x-amzn-trace-id x-cloud-trace-context x-datadog-trace-id x-datadog-parent-id x-forwarded-for
+    x-real-ip""".split()
+_VISIBLE: Final = re.compile(rb"[\x21-\x7e]{1,128}(?: [\x21-\x7e]{1,128}){0,7}").fullmatch
 _VARYING: Final[dict[bytes, Fits]] = {
     _LENGTH: re.compile(rb"[1-9][0-9]{0,6}").fullmatch,
-    b"x-request-id": _VISIBLE,
-    b"traceparent": _VISIBLE,
+    **dict.fromkeys(_IDS, _VISIBLE),
 }
 """What may differ, and what it must be; anything else is for the parser."""
 # They say how the message is framed, or what becomes of the connection.
