@@ -196,7 +196,7 @@ class Call(NamedTuple):
     trial : whether the guard asks for one.
     report : the hours of the window that a report is made of besides: the first, and the first
         behind; none where both are 0.
-    likeness : of the settings and the version of sirocco that it needs.
+    likeness : of the settings and the code that it needs.
     members : those who have come, in order of their places, once all have.
     model : where clicks are to be read instead, the version of the model that scores them.
     """

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
-from importlib.metadata import version
+from pathlib import Path
 from threading import Event
 from time import monotonic, sleep
 from typing import Final, TypeVar
@@ -62,6 +62,7 @@ _STEP_SECONDS: Final = 600.0
 _LOOK_SECONDS: Final = 0.25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 _TRIES = 3
+_CODE: Final = ("app", "calibrators", "pccem")
 _ALONE: Final = "alone: "
 """What begins the reason of one that has seen that the history cannot be divided."""
 
@@ -141,11 +142,12 @@ class Together:
     worth_it: int = WORTH_IT
     clicks_worth_it: int = CLICKS_WORTH_IT
     stop: Event = field(default_factory=Event)
+    code: str = field(init=False)
     _refits: JointRefits = field(init=False)
     _answered: str = ""
 
     def __post_init__(self) -> None:
-        self._refits = JointRefits(self.client)
+        self._refits, self.code = JointRefits(self.client), code_in(Path(__file__).parents[2])
         self.methods.together = self.refit
         if self.delayed is not None:
             self.delayed.together = self.read
@@ -286,7 +288,7 @@ class Together:
     def _work(self, call: Call) -> Callable[[Peers], object] | None:
         """This worker's part; None where it cannot do it."""
         if call.likeness != self._likeness():
-            _log.warning("a refit of workers with other settings is left to them")
+            _log.warning("a refit of workers with other settings or code is left to them")
             return None
         if call.model:
             about = call.target, call.as_of, call.model
@@ -344,7 +346,7 @@ class Together:
     def _likeness(self) -> str:
         settings = self.settings
         needed = (
-            version("sirocco"),
+            self.code,
             settings.window_hours,
             settings.history_hours,
             settings.bin_size,
@@ -357,6 +359,14 @@ class Together:
             sorted(settings.attribution_hours.items()),
         )
         return sha256(repr(needed).encode()).hexdigest()[:16]
+
+
+@cache
+def code_in(folder: Path) -> str:
+    """A digest of the code that refits run, read once: two builds of one version number may divide
+    shards in two ways, and what neither takes would lose its maps."""
+    found = (path for name in _CODE for path in sorted((folder / name).rglob("*.py")))
+    return sha256(b"".join(path.read_bytes() for path in found)).hexdigest()
 
 
 _BESIDES, _REPORT = 2.2, 0.18

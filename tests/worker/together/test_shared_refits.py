@@ -13,7 +13,7 @@ from app.storage.experiments import CHALLENGER_OF
 from app.storage.keys import JOINT_REFIT, SHARDS, TargetHour, lease
 from app.storage.lease import PLACES, Call, JointRefits, Member, packed, unpacked
 from app.worker.monitoring import RawWindow, TargetReport
-from app.worker.together import _BESIDES, _REPORT, shards_of_worker
+from app.worker.together import _BESIDES, _REPORT, code_in, shards_of_worker
 from calibrators import Atlas, CalibrationMap, History
 from calibrators.bins.model_versions import named
 from calibrators.fields.sums import FieldColumn, FieldTables
@@ -226,13 +226,26 @@ def test_what_cannot_be_divided_is_fitted_by_one(stored, workers, caplog, change
     assert "helped with" not in caplog.text
 
 
-def test_workers_with_other_settings_do_not_come(stored, workers, caplog):
-    first = workers.worker("first")
+def test_workers_with_other_settings_or_code_do_not_come(stored, workers, caplog):
+    first, newer = workers.worker("first"), workers.worker("third")
     other = workers.worker("second", workers.settings.model_copy(update={"history_hours": 7}))
+    newer.code = "of another build"
 
-    with workers.helping([other]):
+    with workers.helping([other, newer]):
         assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
-    assert "a refit of workers with other settings is left to them" in caplog.text
+    assert caplog.text.count("a refit of workers with other settings or code is left to them") == 2
+
+
+def test_builds_of_one_version_are_told_apart(tmp_path):
+    """They may divide the shards in two ways: nobody would fit what neither takes."""
+    found = set()
+    for build, cost in (("one", "2.2"), ("the same", "2.2"), ("other", "1.1")):
+        file = tmp_path / build / "app/worker/together.py"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"_BESIDES = {cost}")
+        found.add(code_in(tmp_path / build))
+
+    assert len(found) == 2
 
 
 CALL = Call("id", TARGET, "pooled", 1.0, 0, 1, False, (0, 1), "likeness")
