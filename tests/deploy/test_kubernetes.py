@@ -3,14 +3,16 @@
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.deploy.files import CHART, MISSING, check_restricted, objects, pods
+from tests.deploy.files import CHART, DEPLOY, MISSING, check_restricted, objects, pods
 
 helm = pytest.importorskip("helm_python", reason=f"helm-python-sdk is {MISSING}")
 schemas = pytest.importorskip("kubernetes_validate", reason=f"kubernetes-validate is {MISSING}")
 
 EVERYTHING: dict[str, Any] = {
-    "serviceMonitor": {"enabled": True},
+    "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+    "prometheusRule": {"enabled": True, "labels": {"release": "prometheus", "role": "alerts"}},
     "api": {"autoscaling": {"enabled": True}},
     "settings": {"SIROCCO_TARGETS": "click,install", "SIROCCO_WINDOW_HOURS": 48},
     "networkPolicy": {"egress": [{"ports": [{"port": 443}]}]},
@@ -21,6 +23,7 @@ OWN_SERVERS: dict[str, Any] = {
     "settings": {"SIROCCO_CLICK_LOG_URL": "s3://clicks/sirocco"},
     "image": {"digest": "sha256:" + "0" * 64},
 }
+OF_THE_OPERATOR = {"ServiceMonitor", "PrometheusRule"}
 VERSIONS = ("1.27", "1.31", schemas.latest_version())
 
 
@@ -40,7 +43,7 @@ def test_helm_finds_no_fault():
 def test_kubernetes_knows_every_field(values):
     made = objects(**values)
     for each in made:
-        if each["kind"] != "ServiceMonitor":
+        if each["kind"] not in OF_THE_OPERATOR:
             for version in VERSIONS:
                 schemas.validate(each, version, strict=True)
     names = [(each["kind"], each["metadata"]["name"]) for each in made]
@@ -101,6 +104,25 @@ def test_the_memory_of_redis_follows_what_it_may_hold():
 
     assert redis["resources"]["requests"] == {"cpu": "500m", "memory": "8Gi"}
     assert redis["resources"]["limits"] == {"memory": "16Gi"}
+
+
+def test_the_prometheus_operator_gets_every_rule_under_the_labels_that_it_selects():
+    made = objects(**EVERYTHING)
+    kinds = [each["kind"] for each in objects()]
+    rules = {
+        name: one(made, "PrometheusRule", f"sirocco-{name}") for name in ("alerts", "recording")
+    }
+    monitor = one(made, "ServiceMonitor", "sirocco")
+
+    for name, rule in rules.items():
+        assert rule["spec"] == yaml.safe_load((DEPLOY / f"prometheus/{name}.yaml").read_text())
+        assert rule["metadata"]["labels"].items() >= {("release", "prometheus"), ("role", "alerts")}
+        assert rule["metadata"]["labels"]["app.kubernetes.io/instance"] == "sirocco"
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= (
+        one(made, "Service", "sirocco")["metadata"]["labels"].items()
+    )
+    assert not OF_THE_OPERATOR & {*kinds}
 
 
 def test_policies_let_in_and_out_what_is_needed():
