@@ -6,6 +6,8 @@ dropped or cut off by anybody who cannot write both; whoever can write to the wh
 new chain, which the lines of the file on the host then contradict.
 """
 
+import errno
+import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -171,8 +173,12 @@ class AuditLog:
             return
         try:
             with appending(self._path) as file:
-                # One write, so that lines of several processes do not mix.
-                file.write(line + b"\n")
+                # One at a time: no other has gone on behind a half that is taken back.
+                fcntl.flock(file, fcntl.LOCK_EX)
+                written = file.write(line + b"\n")
+                if written <= len(line):
+                    file.truncate(file.tell() - written)
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
         except OSError as error:
             raise AuditUnwritable(

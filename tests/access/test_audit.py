@@ -1,6 +1,7 @@
 """The audit log: no change without an entry, and no entry altered without a trace."""
 
 import json
+import resource
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -61,6 +62,23 @@ def test_no_change_is_made_that_the_file_cannot_tell(redis_client, tmp_path):
 
     assert made == []
     assert [entry.what for entry in log.newest(10)] == ["retrain-failed", "retrain"]
+
+
+def test_no_change_is_made_of_which_the_file_has_room_for_a_half(log, file):
+    """Nor does the half stay, behind which no line could be read."""
+    fill(log, 1)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 50, hard))
+    made = []
+    try:
+        with pytest.raises(AuditUnwritable, match="No space"), log.change("o", "r", "a", target=""):
+            made.append("a change")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, hard))
+    fill(log, 1)
+
+    assert made == []
+    assert [read_entry(line).seq for line in file.read_bytes().splitlines()] == [1, 4]
 
 
 def test_what_is_written_verifies_and_pages_backwards(log):
