@@ -46,7 +46,8 @@ class JsonLines(logging.Formatter):
             "time": moment.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            # A file's name may be no UTF-8.
+            "message": record.getMessage().encode(errors="backslashreplace").decode(),
         }
         fields = {**_known.get(), **record.__dict__}
         line |= {name: fields[name] for name in FIELDS if fields.get(name) is not None}

@@ -11,7 +11,7 @@ import httpx
 import orjson
 import pytest
 
-from app.log_lines import FIELDS, TextLines
+from app.log_lines import FIELDS, JsonLines, TextLines
 from tests.command_line.conftest import SECONDS
 from tests.command_line.test_up import children, post_outcomes, up, wait_until
 from tests.loopback import LOOPBACK
@@ -88,3 +88,10 @@ def test_a_line_of_text_says_which_zone_its_time_is_of():
     record = logging.makeLogRecord({"created": 86_400.0, "msecs": 5.0})
 
     assert TextLines("%(asctime)s").format(record) == "1970-01-02 00:00:00.005Z"
+
+
+def test_a_name_that_is_no_utf_8_is_logged_all_the_same():
+    name = os.fsdecode(b"/data/\xff")
+    record = logging.LogRecord("app", logging.INFO, "", 0, "left out %s", (name,), None)
+
+    assert orjson.loads(JsonLines().format(record))["message"] == r"left out /data/\udcff"
