@@ -368,7 +368,7 @@ class Heartbeat:
 
 
 _FORMER: Final = re.compile(r"\{.*", re.DOTALL)
-_TABLES: Final = {"guard", "clicks", "damaged", "progress"}
+_TABLES: Final = {"guard", "pushes", "clicks", "damaged", "progress"}
 _TEXTS: Final = {"holder", "phase"}
 _log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Lock, current_thread, main_thread
@@ -50,6 +51,7 @@ TRAIN, APPROVE, REJECT = "train", "approve", "reject"
 _COUNTED = (
     *("refits", "failures", "consecutive_failures"),
     *("trainings", "training_failures", "closing_failures"),
+    "left_alone",
 )
 _IDLE_SECONDS = 0.05
 _AWAY_SECONDS = 1.0
@@ -174,15 +176,22 @@ class Worker:
         try:
             self._jobs.requeue_running()
             self._refitter.methods.forget()
-            # A lease that changes hands is no failure, nor does it end one: they are counted on.
-            before = self._heartbeat.read() or self._state
-            self._state |= {name: before.get(name, 0) for name in _COUNTED}
+            self._count_on()
             with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():
                     if not self.step():
                         stop.wait(_IDLE_SECONDS)
         finally:
             self._lease.release()
+
+    def _count_on(self) -> None:
+        """A lease that changes hands is no failure, nor does it end one."""
+        before = self._heartbeat.read() or self._state
+        tables = {name: before.get(name, {}) for name in ("guard", "pushes")}
+        self._state |= {name: before.get(name, 0) for name in _COUNTED} | tables
+        self._refitter.left_alone = self._state["left_alone"]
+        self._refitter.held, self._refitter.pushes = map(Counter, tables.values())
+        self._delayed.cache.refused = before.get("refused_models", 0)
 
     def _mend(self, error: StorageUnavailable) -> None:
         """Where damage is what failed, the next try finds it set aside."""

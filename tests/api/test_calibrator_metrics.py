@@ -51,13 +51,15 @@ def test_the_decision_on_the_targets_own_map_is_one_of_four(reported):
     assert {dict(labels)["decision"] for labels, value in shown.items() if value} == {"kept"}
 
 
-def test_what_the_worker_held_back_is_counted(lasting):
+def test_what_the_worker_held_back_and_found_is_counted(lasting):
     held = {"kept": 5, "parent": 0, "bounded": 2}
-    Heartbeat(lasting.store, 60).write({"at": time.time(), "guard": held})
+    said = {"at": time.time(), "guard": held, "pushes": {"click": 2}}
+    Heartbeat(lasting.store, 60).write(said)
 
     assert lasting.metrics("sirocco_guard_held_total") == {
         (("decision", name),): number for name, number in held.items()
     }
+    assert lasting.metrics("sirocco_model_pushes_total") == {(("target", "click"),): 2}
 
 
 def test_before_the_first_report_there_are_no_samples(shared_service):
