@@ -33,8 +33,8 @@ BOARD = runpy.run_path(str(ROOT / "deploy/grafana/board.py"))
 _METRIC = re.compile(r"(?<![\w$:\"/])((?:sirocco|process)[a-z0-9_:]*)(?:\{([^}]*)\})?")
 _LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)")
 _BY = re.compile(r"\bby\s*\(([^)]*)\)")
-# What Prometheus adds to every scrape, and a quantile takes away.
-_OF_SCRAPES = {"instance", "job"}
+# What Prometheus, or its operator, adds to every scrape, and a quantile takes away.
+_OF_SCRAPES = {"instance", "job", "namespace"}
 QUALITY = dict.fromkeys(("pcoc", "cal_3", "gc_3", "gc_4", "gc_5", "gc_3_floor"), 1.0)
 SPANS = {span: {"raw": QUALITY, "calibrated": QUALITY} for span in ("hour", "window")}
 
