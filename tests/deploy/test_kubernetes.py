@@ -161,6 +161,8 @@ def test_settings_and_scale_reach_the_pods():
         ({"image": {"tag": "latest"}}, "tag"),
         ({"worker": {"replicas": 2}}, "worker.replicas"),
         ({"replicas": 3}, "replicas"),
+        # SIROCCO_WORKERS would be 0.
+        ({"api": {"resources": {"requests": {"cpu": None}}}}, "cpu"),
         ({"worker": {"env": {"AWS_SECRET_ACCESS_KEY": "in the clear"}}}, "AWS_SECRET_ACCESS_KEY"),
     ],
 )
