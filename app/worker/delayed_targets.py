@@ -320,6 +320,11 @@ class DelayedTargets:
         self._log.finalise(windows, as_of)
         self._log.expire(as_of - self._settings.click_log_days * SECONDS_PER_DAY)
 
+    def count_on(self, state: Mapping[str, Any]) -> None:
+        """From what who did this before has told."""
+        self.cache.refused = state.get("refused_models", 0)
+        self._damaged_parts = state.get("damaged_parts", 0)
+
     def state(self) -> dict[str, Any]:
         """What the heartbeat tells."""
         if not self._settings.delayed_targets:

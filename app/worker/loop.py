@@ -191,7 +191,7 @@ class Worker:
         self._state |= {name: before.get(name, 0) for name in _COUNTED} | tables
         self._refitter.left_alone = self._state["left_alone"]
         self._refitter.held, self._refitter.pushes = map(Counter, tables.values())
-        self._delayed.cache.refused = before.get("refused_models", 0)
+        self._delayed.count_on(before)
 
     def _mend(self, error: StorageUnavailable) -> None:
         """Where damage is what failed, the next try finds it set aside."""

@@ -357,8 +357,9 @@ def test_counts_go_on_where_the_lease_changes_hands(redis_client, settings, cloc
     """Failures of who held it before are neither forgotten nor counted again."""
     counted = {"failures": 3, "consecutive_failures": 2, "left_alone": 4}
     counted |= {"guard": {"kept": 5}, "pushes": {"click": 2}}
+    delayed = {"refused_models": 1, "damaged_parts": 6}
     heartbeat = Heartbeat(redis_client, 60)
-    heartbeat.write({"at": 1.0, **counted, "refused_models": 1})
+    heartbeat.write({"at": 1.0, **counted, **delayed})
     settings = settings.model_copy(update={"delayed_targets": ("conversion",)})
     worker, stop = Worker(settings, redis_client, clock, "next"), Event()
     stop.set()
@@ -370,5 +371,5 @@ def test_counts_go_on_where_the_lease_changes_hands(redis_client, settings, cloc
 
     # A count that fell for a moment would look like new failures behind it.
     assert at_once.items() >= counted.items()
-    assert heartbeat.read().items() >= {**counted, "refused_models": 1}.items()
+    assert heartbeat.read().items() >= {**counted, **delayed}.items()
     assert Lease(redis_client, "worker", "another", 60).acquire()
