@@ -344,19 +344,11 @@ class Together:
         return sum(map(len, self.bins.shards_of_hour(target, hour)))
 
     def _likeness(self) -> str:
-        settings = self.settings
+        one = self.settings
         needed = (
-            self.code,
-            settings.window_hours,
-            settings.history_hours,
-            settings.bin_size,
-            settings.prior_strength,
-            settings.min_samples,
-            settings.min_positives,
-            settings.campaign_group,
-            settings.fields,
-            settings.top_campaigns,
-            sorted(settings.attribution_hours.items()),
+            *(self.code, one.window_hours, one.history_hours, one.bin_size, one.prior_strength),
+            *(one.min_samples, one.min_positives, one.campaign_group, one.group_field, one.fields),
+            *(one.top_campaigns, sorted(one.attribution_hours.items())),
         )
         return sha256(repr(needed).encode()).hexdigest()[:16]
 

@@ -227,13 +227,14 @@ def test_what_cannot_be_divided_is_fitted_by_one(stored, workers, caplog, change
 
 
 def test_workers_with_other_settings_or_code_do_not_come(stored, workers, caplog):
-    first, newer = workers.worker("first"), workers.worker("third")
-    other = workers.worker("second", workers.settings.model_copy(update={"history_hours": 7}))
+    first, newer = workers.worker("first"), workers.worker("newer")
+    changed = ({"history_hours": 7}, {"fields": ("device",)}, {"group_field": "device"})
+    others = [workers.worker(str(c), workers.settings.model_copy(update=c)) for c in changed]
     newer.code = "of another build"
 
-    with workers.helping([other, newer]):
+    with workers.helping([*others, newer]):
         assert first.refit(TARGET, "pooled", history_of(first), None, True) is None
-    assert caplog.text.count("a refit of workers with other settings or code is left to them") == 2
+    assert caplog.text.count("a refit of workers with other settings or code is left to them") == 4
 
 
 def test_builds_of_one_version_are_told_apart(tmp_path):
