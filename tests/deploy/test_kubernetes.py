@@ -125,6 +125,14 @@ def test_the_prometheus_operator_gets_every_rule_under_the_labels_that_it_select
     assert not OF_THE_OPERATOR & {*kinds}
 
 
+def test_refits_of_very_many_campaigns_have_room_wherever_the_click_log_is():
+    """Some 10 kB of files a campaign: beyond the limit of its volume a pod is evicted."""
+    storage = {"worker": {"replicas": 2, "storage": {"size": "30Gi"}}}
+    (data,) = (v for v in pods(objects(**OWN_SERVERS | storage))["worker"]["volumes"][1:])
+
+    assert data == {"name": "data", "emptyDir": {"sizeLimit": "30Gi"}}
+
+
 def test_policies_let_in_and_out_what_is_needed():
     plain, own = objects(), objects(**OWN_SERVERS)
     redis = one(plain, "NetworkPolicy", "sirocco-redis")["spec"]
