@@ -127,7 +127,7 @@ class Together:
     """One worker's part in refits of several; `lease` proves that it may call the others.
 
     `beat` is called while it helps, about three times in the life of a lease. From `worth_it`
-    campaigns or `clicks_worth_it` clicks on, others are called.
+    campaigns or `clicks_worth_it` clicks on, others are called: those of the same `code`, a digest.
     """
 
     settings: Settings
