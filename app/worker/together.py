@@ -63,6 +63,11 @@ _LOOK_SECONDS: Final = 0.25
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.05
 _TRIES = 3
 _CODE: Final = ("app", "calibrators", "pccem")
+_NEEDED: Final = (
+    *("window_hours", "history_hours", "bin_size", "prior_strength", "min_samples"),
+    *("min_positives", "campaign_group", "group_field", "fields", "top_campaigns"),
+)
+"""Settings that change what a part of a refit gives, besides `attribution_hours`."""
 _ALONE: Final = "alone: "
 """What begins the reason of one that has seen that the history cannot be divided."""
 
@@ -344,12 +349,8 @@ class Together:
         return sum(map(len, self.bins.shards_of_hour(target, hour)))
 
     def _likeness(self) -> str:
-        one = self.settings
-        needed = (
-            *(self.code, one.window_hours, one.history_hours, one.bin_size, one.prior_strength),
-            *(one.min_samples, one.min_positives, one.campaign_group, one.group_field, one.fields),
-            *(one.top_campaigns, sorted(one.attribution_hours.items())),
-        )
+        needed = [self.code, sorted(self.settings.attribution_hours.items())]
+        needed += (getattr(self.settings, name) for name in _NEEDED)
         return sha256(repr(needed).encode()).hexdigest()[:16]
 
 
