@@ -12,6 +12,7 @@ import orjson
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from app.api.authorization import By, Caller
 from app.api.hot_path import JSON, age_headers
@@ -30,6 +31,15 @@ from calibrators.bins.model_versions import SEPARATOR
 from calibrators.evidence import DIRECTIONS, SUMS, bound_of
 from calibrators.maps.atlas import CAMPAIGN, IDENTITY
 from calibrators.samples import Floats
+
+
+class _Campaign(PathConvertor):
+    """The rest of a path, which may have line ends in it; the framework's stops there."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("path", _Campaign())
 
 TargetQuery = Annotated[str | None, Query(description="Default: the first immediate target.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Most campaigns of one answer.")]

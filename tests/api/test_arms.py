@@ -147,6 +147,23 @@ def test_binary_columns_are_answered_alike(split, form):
         assert read_arms(answer.content) == expected["arms"]
 
 
+@pytest.mark.parametrize("number", [6, 100])
+def test_an_id_beyond_the_list_is_named_by_its_place_in_the_request(split, number):
+    """Not by that among the scores of its arm, whichever that is."""
+    dictionary, _ = split.ids()
+    units = unit_numbers(UNIT_NAMES[:number]).tolist()
+    named = []
+    for place in range(number):
+        ids = [1] * place + [3] + [1] * (number - place - 1)
+        body = scores_body(
+            SCORES[:number], campaigns=ids, units=units, flags=UNITS, dictionary=dictionary
+        )
+        answer = split.http.post(PATH, content=body, headers=COLUMNS)
+        named.append(problem(answer, 422, "broken-rule")["field"])
+
+    assert named == [f"campaigns[{place}]" for place in range(number)]
+
+
 def test_without_units_nothing_is_split(split):
     asked = {"target": "click", "campaigns": CAMPAIGNS, "scores": SCORES}
 

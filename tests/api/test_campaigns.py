@@ -1,5 +1,7 @@
 """`GET /v1/campaigns`: who has a map of one's own, page by page, and how the largest do."""
 
+from urllib.parse import quote
+
 import numpy as np
 import pytest
 
@@ -175,6 +177,23 @@ def test_a_campaign_in_a_path_has_1_to_256_bytes(refusing, path, campaign, shown
     answer = refusing.http.get(f"{path}/{campaign}")
 
     broken_rule(answer, "campaign", "must have 1 to 256 bytes of UTF-8", shown)
+
+
+@pytest.mark.parametrize("campaign", ["hats\n", "ha\nts", "\n"])
+def test_a_campaign_in_a_path_may_have_line_ends(lasting, campaign):
+    lasting.publish({"click": Atlas.build({campaign: CalibrationMap.proportional(0.5)})})
+    override = f"/v1/admin/overrides/click/{quote(campaign)}"
+
+    shown = lasting.http.get(f"/v1/maps/click/{quote(campaign)}").json()
+    served = lasting.http.get(f"{PATH}/{quote(campaign)}").json()
+    lasting.http.put(override, json={"calibrator": "sir"})
+    stored = lasting.http.get("/v1/admin/overrides").json()["overrides"]
+    lasting.http.delete(override)
+
+    assert (shown["campaign"], shown["level"]) == (campaign, "campaign")
+    assert (served["campaign"], served["targets"]["click"]["level"]) == (campaign, "campaign")
+    assert stored == [{"campaign": campaign, "calibrator": "sir"}]
+    assert lasting.http.get("/v1/admin/overrides").json()["overrides"] == []
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from sirocco_client import AsyncSirocco, BadInput, Refused, Sirocco
 
 from app.settings import Settings
 from calibrators import Atlas, CalibrationMap
+from calibrators.fields.effects import EffectTable, FieldEffects
 from tests.api.conftest import alone
 
 CAMPAIGNS = ["shoes", "hats", "never seen"] * 15
@@ -22,10 +23,12 @@ def scaled(factor):
     )
 
 
+DECLARED = Settings(port=0, refresh_seconds=0.01, products="pay=click*conversion")
+
+
 @pytest.fixture(scope="module")
 def service():
-    declared = Settings(port=0, refresh_seconds=0.01, products="pay=click*conversion")
-    with alone(declared) as running:
+    with alone(DECLARED) as running:
         running.publish({"click": scaled(0.5), "conversion": scaled(0.25)})
         yield running
 
@@ -42,6 +45,24 @@ def test_a_product_is_that_of_its_factors(service, binary):
     assert found.levels[0] == {"click": "campaign", "conversion": "campaign"}
     assert len(found.levels) == 45
     assert (plain.expected_values, plain.levels) == (None, None)
+
+
+def test_effects_of_parts_stay_with_their_scores():
+    """A part all of whose units are served raw comes without any."""
+    about = {"salt": "s", "shares": {"raw": 0.5}, "state": "running", "challenger": None}
+    effects = FieldEffects({"device": EffectTable.of({"": 0.5}, {})})
+    given = {"units": [f"user-{number}" for number in range(45)], "explain": True}
+    with alone(DECLARED) as running:
+        report = {"experiments": {"click": {**about, "canary": False}}}
+        running.publish({"click": scaled(0.5).with_effects(effects)}, report)
+        with (
+            Sirocco(running.url, binary=False, max_scores=1, timeout=20.0) as in_parts,
+            Sirocco(running.url, binary=False, timeout=20.0) as whole,
+        ):
+            for asked in (("click", "hats", SCORES["click"]), ("pay", "hats", SCORES)):
+                expected = whole.calibrate(*asked, **given)
+                assert in_parts.calibrate(*asked, **given).effects == expected.effects
+                assert len({str(one) for one in expected.effects}) == 2
 
 
 def test_the_asynchronous_client_does_the_same(service):

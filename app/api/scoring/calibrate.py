@@ -291,8 +291,9 @@ def respond(
     cut = columns_by_arm(request, snapshot)
     try:
         parts = [_calibrated_columns(one, request.header, snapshot) for one in cut]
-    except IndexError:
-        # The look-up meets an id beyond the list anyway; only then is it searched for.
+    except (IndexError, ValidationError):
+        # What meets an id beyond the list knows no more than its arm's scores: only now is it
+        # searched for in all of them.
         snapshot.ids[request.target].check(request.header.dictionary, request.numbers)
         raise
     columns = quantiles(cut, parts, request.quantiles, resources.settings)

@@ -4,7 +4,7 @@ share it.
 """
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -67,21 +67,23 @@ class Calibrated:
         return cls(scores.copy(), NO_VERSION, None, (RAW,) * len(scores), expected_values=worth)
 
     @classmethod
-    def joined(cls, parts: Sequence["Calibrated"]) -> "Calibrated":
-        """The parts, all of one version, as one."""
+    def joined(cls, parts: Sequence["Calibrated"], factors: Iterable[str] = ()) -> "Calibrated":
+        """The parts, all of one version, as one; of a product by these factors."""
         first = parts[0]
         if len(parts) == 1:
             return first
         probabilities = np.concatenate([part.probabilities for part in parts])
         levels = tuple(level for part in parts for level in part.levels or ())
         arms = tuple(arm for part in parts for arm in part.arms or ())
-        effects = tuple(one for part in parts for one in part.effects or ()) or None
+        none: Any = {name: {} for name in factors}
+        effects = tuple(one for part in parts for one in part.effects or (none,) * len(part))
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in ("lower", "upper", "quantiles", "expected_values")
             if getattr(first, name) is not None
         }
-        words = (levels or None, arms or None, first.label, effects)
+        known = effects if any(part.effects for part in parts) else None
+        words = (levels or None, arms or None, first.label, known)
         return cls(probabilities, first.version, first.map_age, *words, **columns)
 
     @property
@@ -193,7 +195,7 @@ class CalibrateExchange:
                 done = yield from self._of_part(part, explain)
                 parts_done.append(done)
             if len({done.version for done in parts_done}) == 1:
-                return Calibrated.joined(parts_done)
+                return Calibrated.joined(parts_done, given.factors or ())
         raise Unavailable("every time another version came between the parts", _MOST_ROUNDS)
 
     def _of_part(self, part: CalibrateInput, explain: bool) -> Exchange:
