@@ -100,6 +100,7 @@ class Atlas:
         "group_field",
         "has_groups",
         "look_up_few",
+        "rows_of_new",
         "shared_level",
         "spreads",
     )
@@ -111,6 +112,8 @@ class Atlas:
     has_groups: Final[bool]
     look_up_few: Final[Callable[[Sequence[int], Sequence[float]], list[float]]]
     """`look_up` to the last bit, cheaper for up to `FEW` scores, which are already checked."""
+    rows_of_new: Final[tuple[int, int]]
+    """From which row on, and up to which, there are maps for new campaigns of versions."""
     shared_level: Final[str]
     """The level of row 0."""
     spreads: Final[Spreads | None]
@@ -136,6 +139,9 @@ class Atlas:
         self._has_target_map = has_target_map
         self.has_groups = groups is not None
         self.shared_level = TARGET if has_target_map else IDENTITY
+        first = bisect_left(self.campaigns, SEPARATOR)
+        behind = bisect_left(self.campaigns, SEPARATOR + chr(0x10FFFF), first)
+        self.rows_of_new = first + 1, behind + 1
         # Bound here, because it is short enough to feel each step on the way.
         self.look_up_few = maps.look_up_few
 
@@ -264,12 +270,6 @@ class Atlas:
             return GROUP
         new = not row or self.campaigns[row - 1].startswith(SEPARATOR)
         return self.shared_level if new else CAMPAIGN
-
-    @property
-    def rows_of_new(self) -> tuple[int, int]:
-        """From which row on, and up to which, there are maps for new campaigns of versions."""
-        first = bisect_left(self.campaigns, SEPARATOR)
-        return first + 1, bisect_left(self.campaigns, SEPARATOR + chr(0x10FFFF), first) + 1
 
     def versions(self, rows: Integers) -> list[str | None]:
         """The named version of the model that each of these rows is of, None of none."""

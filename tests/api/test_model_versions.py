@@ -13,6 +13,7 @@ from tests.columns.bodies import read_answer, scores_body
 FIRST = 470_000 * HOUR_SECONDS
 PATH = "/v1/calibrate"
 CAMPAIGNS = ["c0", "c1", "c2"]
+SCORES_TOTAL = "sirocco_scores_total"
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +93,23 @@ def test_an_explanation_says_whose_maps_answered(versions):
     assert "model_versions" not in without
     assert known["levels"] == unknown["levels"] == ["campaign", "target"]
     assert unknown["probabilities"] == without["probabilities"]
+
+
+@pytest.mark.parametrize("count", [3, 99])
+def test_scores_are_counted_by_the_levels_that_an_explanation_says(versions, count):
+    service, _ = versions
+    body = {"campaigns": ["c1", "new", "newer"] * (count // 3), "scores": [0.1] * count}
+
+    def counted():
+        names = ("campaign", "target")
+        found = [service.metric(SCORES_TOTAL, target="click", level=name) for name in names]
+        return np.array([one or 0.0 for one in found])
+
+    before = counted()
+    levels = _asked(service, f"{PATH}?explain=true", **body, model_version="v2")["levels"]
+
+    expected = [levels.count("campaign"), levels.count("target")]
+    assert (counted() - before).tolist() == expected == [count / 3, 2 * count / 3]
 
 
 def test_reports_and_lists_know_campaigns_and_no_names_by_version(versions):

@@ -273,6 +273,11 @@ class Metrics(Collector):
                 continue
             listed = isinstance(rows, list)
             others = rows.count(0) if listed else number - int(np.count_nonzero(rows))
+            first, behind = part.atlas.rows_of_new
+            if first < behind:
+                # Those of versions for new campaigns stand among the rows of campaigns.
+                of_all = np.asarray(rows)
+                others += int(np.count_nonzero((of_all >= first) & (of_all < behind)))
             row[self._scores[target, part.atlas.shared_level]] += others
             row[self._scores[target, CAMPAIGN]] += number - others
             if part.atlas.has_groups:
