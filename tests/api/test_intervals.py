@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from sirocco_client import EdgeCalibrator, Sirocco
+from sirocco_client import BadInput, EdgeCalibrator, Sirocco
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effects import EffectTable, FieldEffects
@@ -168,6 +168,19 @@ def test_without_fields_intervals_are_those_of_the_maps(fielded, service):
     beside = post(fielded, json={"rows": [*unsaid, said], "interval": 0.9}).json()
     for name in ("probabilities", "lower", "upper"):
         assert answer[name] == plain[name] == beside[name][:-1]
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_a_level_may_be_a_number_of_numpy_and_no_text(service, binary):
+    level, given = np.float32(0.9), ("click", ["hats"], [0.1])
+    with Sirocco(service.url, binary=binary, timeout=20.0) as client:
+        found = client.calibrate(*given, interval=level, quantile=level)
+        expected = client.calibrate(*given, interval=float(level), quantile=float(level))
+        with pytest.raises(BadInput, match=r"^interval = '0.9': must be above 0 and below 1"):
+            client.calibrate(*given, interval="0.9")
+
+    for name in ("lower", "upper", "quantiles"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
 
 
 def test_maps_without_intervals_say_so(service):

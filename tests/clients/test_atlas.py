@@ -165,6 +165,13 @@ def test_scores_outside_are_refused(atlas, score):
         mine(["shoes", "shoes"], [0.5, score])
 
 
+@pytest.mark.parametrize("score", ["0.5", b"0.5", "x", None, True, [0.5]])
+@pytest.mark.parametrize("campaign", ["shoes", "never seen"])
+def test_what_is_no_number_is_no_score(atlas, campaign, score):
+    with pytest.raises(BadInput, match=r"^score( = .*)?: must be a number in \[0, 1\]"):
+        EdgeAtlas.from_bytes(atlas.to_bytes()).at(campaign, score)
+
+
 @pytest.mark.parametrize("campaigns", ["", ["shoes", ""] * 50])
 def test_a_campaign_without_a_name_is_refused_as_by_the_service(atlas, campaigns):
     """One at a time, a few, and many."""

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sirocco_client.errors import BadAtlas, BadInput
+from sirocco_client.errors import BadAtlas, BadInput, checked_number
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
 from sirocco_client.maps import Breath, EdgeMaps, Integers, LookUp, fill_rows
@@ -177,7 +177,7 @@ class EdgeAtlas:
         return self._effects.applied_once(found, without_version(campaign)[0], fields)
 
     def _at_row(self, row: int, given: float) -> float:
-        score = float(given)
+        score = checked_number("score", given, SCORE_RULE)
         if not 0.0 <= score <= 1.0:
             raise BadInput("score", SCORE_RULE, score)
         return self._look_up.of_row(row, score)

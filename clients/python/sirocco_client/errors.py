@@ -79,3 +79,14 @@ class NoAtlas(SiroccoError):
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def checked_number(field: str, value: Any, rule: str) -> float:
+    """A single number; raises BadInput on what is none."""
+    # A numpy scalar is welcome, a string is not, though float() would read it.
+    if isinstance(value, (str, bytes, bool)):
+        raise BadInput(field, rule, value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise BadInput(field, rule, value) from None

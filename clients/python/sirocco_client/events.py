@@ -12,7 +12,7 @@ from typing import Any, Final, TypedDict, Unpack
 from uuid import uuid4
 
 from sirocco_client.arms import ARMS, check_unit
-from sirocco_client.errors import BadInput
+from sirocco_client.errors import BadInput, checked_number
 from sirocco_client.fields import check_values
 from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, check_version, encoded
 
@@ -159,7 +159,7 @@ def _text(field: str, value: str) -> str:
 
 
 def _probability(field: str, value: float) -> float:
-    number = _number(field, value, SCORE_RULE)
+    number = checked_number(field, value, SCORE_RULE)
     if not 0.0 <= number <= 1.0:
         raise BadInput(field, SCORE_RULE, value)
     return number
@@ -168,20 +168,10 @@ def _probability(field: str, value: float) -> float:
 def _amount(field: str, value: float | None) -> float | None:
     if value is None:
         return None
-    number = _number(field, value, _AMOUNT_RULE)
+    number = checked_number(field, value, _AMOUNT_RULE)
     if not 0.0 <= number < math.inf:
         raise BadInput(field, _AMOUNT_RULE, value)
     return number
-
-
-def _number(field: str, value: Any, rule: str) -> float:
-    # A numpy scalar is welcome, a string is not, though float() would read it.
-    if isinstance(value, (str, bytes, bool)):
-        raise BadInput(field, rule, value)
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise BadInput(field, rule, value) from None
 
 
 def _scores(scores: Mapping[str, float]) -> dict[str, float]:
@@ -192,7 +182,9 @@ def _features(features: Mapping[str, float | str]) -> dict[str, float | str]:
     rule = "must be a finite number or a string"
     found: dict[str, float | str] = {}
     for name, value in features.items():
-        found[name] = value if isinstance(value, str) else _number(f"features.{name}", value, rule)
+        found[name] = (
+            value if isinstance(value, str) else checked_number(f"features.{name}", value, rule)
+        )
         if value != value or value in (math.inf, -math.inf):
             raise BadInput(f"features.{name}", rule, value)
     return found
@@ -226,7 +218,7 @@ def _moment(field: str, at: Time | None) -> float:
         return time.time()
     if isinstance(at, datetime) and at.tzinfo is not None:
         at = at.timestamp()
-    moment = _number(field, at, "must be epoch seconds or an aware datetime")
+    moment = checked_number(field, at, "must be epoch seconds or an aware datetime")
     if not _FIRST_SECOND <= moment < _END_SECOND:
         raise BadInput(field, "must be epoch seconds in the years 2000 to 2099", at)
     return moment

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sirocco_client.errors import BadAtlas, BadInput
+from sirocco_client.errors import BadAtlas, BadInput, checked_number
 
 fill_quantiles: Callable[..., None] | None
 try:
@@ -34,10 +34,13 @@ class WantedIntervals(NamedTuple):
     @classmethod
     def of(cls, interval: float | None, quantile: float | None) -> "WantedIntervals":
         """Checked; raises BadInput."""
+        levels: dict[str, float] = {}
         for name, level in (("interval", interval), ("quantile", quantile)):
-            if level is not None and not 0.0 < level < 1.0:
-                raise BadInput(name, LEVEL_RULE, level)
-        return cls(interval, quantile)
+            if level is not None:
+                levels[name] = checked_number(name, level, LEVEL_RULE)
+                if not 0.0 < levels[name] < 1.0:
+                    raise BadInput(name, LEVEL_RULE, level)
+        return cls(**levels)
 
     @property
     def levels(self) -> dict[str, float]:
