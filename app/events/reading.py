@@ -9,6 +9,7 @@ piece that is none is taken together with what follows, up to the length that an
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
@@ -28,10 +29,12 @@ SLICE_SECONDS: Final = 0.001
 
 _EVENT: Final = msgspec.json.Decoder(Event)
 _EVENTS: Final = msgspec.json.Decoder(list[Event])
+_OBJECTS: Final = msgspec.json.Decoder(msgspec.Raw)
 _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ARRAY: Final = re.compile(rb"\s*\[")
 _END_OF_OBJECT: Final = re.compile(rb"\}\s*,\s*\{")
+_NO_END_OF_LINE: Final = re.compile(rb"\}\s*\{")
 
 
 @dataclass(slots=True)
@@ -107,7 +110,19 @@ def _lines(body: bytes) -> Iterator[_Piece]:
         if events is not None:
             yield _Piece(events, are_events=True)
         else:
-            yield _Piece([line for line in text.splitlines() if line.strip()])
+            held = (line for line in text.splitlines() if line.strip())
+            yield _Piece([*chain.from_iterable(map(_objects, held))])
+
+
+def _objects(line: bytes) -> Sequence[bytes | msgspec.Raw]:
+    """What stands in a line: one text, but where an end of line is missing between objects each of
+    these, as where all lines are in order."""
+    try:
+        if len(line) <= MOST_EVENT_BYTES and _NO_END_OF_LINE.search(line):
+            return _OBJECTS.decode_lines(line)
+    except _BROKEN:
+        pass
+    return [line]
 
 
 def _arrays(body: bytes) -> Iterator[_Piece]:

@@ -162,6 +162,17 @@ def test_empty_lines_are_no_events():
         assert (list(found), len(rejections)) == ([len(broken)], len(broken))
 
 
+@pytest.mark.parametrize("broken", [[], [b"7"], [b"{"], [b"7 7"]])
+def test_a_missing_end_of_line_joins_no_events(broken):
+    """Whatever stands in other lines, as where files were put end to end."""
+    good = json.dumps(GOOD).encode()
+
+    found, rejections = read(b"\n".join([*broken, good + b" " + good, good]), lines=True)
+
+    assert [index - len(broken) for index in found] == [0, 1, 2]
+    assert len(rejections) == len(broken)
+
+
 @pytest.mark.parametrize("event_type", [["outcome"], {"a": 1}, 7, None])
 def test_the_type_of_a_rejection_is_one_of_the_known(event_type):
     """It becomes a label of a metric."""

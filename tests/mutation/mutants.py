@@ -374,8 +374,8 @@ _WRITTEN = r"""
 -if number + len(piece.items) > most:
 +if number + len(piece.items) >= most:
 @@ parsing-empty-lines-are-events **/test_parsing.py api/**/test_events.py
--yield _Piece([line for line in text.splitlines() if line.strip()])
-+yield _Piece(text.splitlines())
+-held = (line for line in text.splitlines() if line.strip())
++held = text.splitlines()
 @@ refusals-full-is-invalid **/test_refusals.py
 -Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
 +Refusal.AFTERWARDS: "late"}
