@@ -116,6 +116,8 @@ def progress(what: str, total: int, unit: str, *, shown: bool) -> Iterator[Advan
         MofNCompleteColumn(),
         TextColumn(f"{unit}  {{task.fields[standing]}}"),
     )
+    # Where there is no terminal, nothing but an empty line would be left of it.
+    shown = shown and messages().is_terminal
     with Progress(*columns, console=messages(), disable=not shown, transient=True) as bar:
         task = bar.add_task(what, total=total, standing="")
         yield lambda standing: bar.update(task, advance=1, standing=standing)

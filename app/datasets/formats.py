@@ -23,9 +23,9 @@ _SHOWN, _LARGEST_BLOCK = 32, 1 << 30
 _JSON_RULE = "a line is one JSON object; what is read of it are numbers, texts and truth values"
 
 Columns = Mapping[str, Any]
-BadLine = Callable[[str, str], None]
-"""Called with the name of a line and what is wrong with it; raises where lines may not be
-skipped."""
+BadLine = Callable[[int, str, str], None]
+"""Called with how many rows of the file are read before a line that is left out, what a user is
+told of it, and the rule it breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ def _text_names(part: LogPart) -> list[str]:
 
 def _text(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     """What is guessed of the first lines holds for all of them."""
-    lines, header, types = _BadLines(part.name, wanted.bad_line), b"", wanted.types
+    lines, header, types, read = _BadLines(part.name, wanted.bad_line), b"", wanted.types, 0
     blocks = _blocks(part, wanted.block_bytes or BLOCK_BYTES)
     if wanted.block_bytes is None:
         blocks = iter([(b"".join(block for block, _ in blocks), 1.0)])
@@ -115,28 +115,36 @@ def _text(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
             table = _table(part, header + block, wanted.chosen, types, lines)
         yield _columns(table), done
         types = dict(zip(table.schema.names, table.schema.types, strict=True))
-        lines.before += block.count(b"\n") - (not header)
+        read += len(table)
+        lines.before = read + lines.skipped
         header = header or _lines_pattern(part, b"")(block.lstrip(b"\r\n"))[0]
 
 
 @dataclass(slots=True)
 class _BadLines:
-    """The lines of one file that do not have as many values as there are columns.
+    """The rows of one file that do not have as many values as there are columns.
 
-    before : lines in front of those at hand.
-    last : the last that was told of: lines are read again where they are read as text.
+    before : rows, skipped ones too, in front of those at hand; Arrow counts the names as one.
+    last : the last that was told of: rows are read again where they are read as text.
+    skipped : how many were told of.
     """
 
     file: str
     told: BadLine | None
     before: int = 0
     last: int = 0
+    skipped: int = 0
 
     def __call__(self, line: Any) -> str:
-        if self.told is not None and self.before + line.number > self.last:
-            self.last = self.before + line.number
+        row = self.before + line.number - 1
+        if self.told is not None and row > self.last:
             rule = f"a line has {line.expected_columns} values"
-            self.told(f"{self.file}, line {self.last}: {line.actual_columns} values", rule)
+            self.told(
+                row - 1 - self.skipped,
+                f"{self.file}, row {row}: {line.actual_columns} values",
+                rule,
+            )
+            self.last, self.skipped = row, self.skipped + 1
         return "error" if self.told is None else "skip"
 
 
@@ -154,7 +162,9 @@ def _table(
     try:
         return pyarrow.csv.read_csv(pa.BufferReader(block), read, parse, conversion)
     except pa.ArrowInvalid as error:
-        said = re.sub(r"(?<=Row #)\d+", lambda row: str(lines.before + int(row[0])), str(error))
+        names = _text_names(part)
+        said = re.sub(r"In CSV column #(\d+)", lambda n: f"column {names[int(n[1])]!r}", str(error))
+        said = re.sub(r"Row #(\d+)", lambda n: f"row {lines.before + int(n[1]) - 1}", said)
         raise pa.ArrowInvalid(said) from None
 
 
@@ -168,6 +178,8 @@ def _json_names(part: LogPart) -> list[str]:
         except (msgspec.MsgspecError, UnicodeDecodeError):
             # Reading the rows says which it is.
             continue
+    if not names:
+        raise CommandError(f"{part.name}: no line is a JSON object with a name; {_JSON_RULE}")
     return [*names]
 
 
@@ -176,7 +188,7 @@ def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
     fields = [(f"c{place}", _JSON_VALUE, None) for place in range(len(wanted.chosen))]
     named = {f"c{place}": name for place, name in enumerate(wanted.chosen)}
     decoder = msgspec.json.Decoder(msgspec.defstruct("Row", fields, rename=named))
-    before = 0
+    before = read = 0
     for block, done in _blocks(part, wanted.block_bytes or BLOCK_BYTES):
         held: list[Any] = []
         for number, line in enumerate(block.split(b"\n"), before + 1):
@@ -184,20 +196,16 @@ def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
                 try:
                     held.append(decoder.decode(line))
                 except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    _refuse_line(part, wanted, number, error)
-        before += block.count(b"\n")
+                    where = f"{part.name}, line {number}: {error}"
+                    if wanted.bad_line is None:
+                        raise CommandError(f"{where}; {_JSON_RULE}") from error
+                    wanted.bad_line(read + len(held), where, _JSON_RULE)
+        before, read = before + block.count(b"\n"), read + len(held)
         if held:
             yield _arrays(held, wanted.chosen), done
 
 
 _JSON_VALUE = int | float | str | bool | None
-
-
-def _refuse_line(part: LogPart, wanted: Wanted, number: int, error: Exception) -> None:
-    where = f"{part.name}, line {number}: {error}"
-    if wanted.bad_line is None:
-        raise CommandError(f"{where}; {_JSON_RULE}") from error
-    wanted.bad_line(where, _JSON_RULE)
 
 
 def _arrays(rows: Sequence[Any], names: Sequence[str]) -> Columns:

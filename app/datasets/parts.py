@@ -5,7 +5,7 @@ object store.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -188,9 +188,37 @@ def parts_of(where: Where, delimiter: str | None = None) -> list[LogPart]:
     return parts
 
 
+def logs_in(where: Where) -> dict[str, Where]:
+    """The logs of a folder, not of folders in it, by name; none where this is no folder.
+
+    A `CommandError` for a folder without any.
+    """
+    with errors_named(shown(where)):
+        filesystem, path = _located(where)
+        if info_of(filesystem, path).type != pyarrow.fs.FileType.Directory:
+            return {}
+        infos = filesystem.get_file_info(pyarrow.fs.FileSelector(path))
+    found = {
+        info.base_name: url_of(str(where), info.path) if is_url(where) else info.path
+        for info in sorted(infos, key=lambda info: str(info.path))
+        if info.type == pyarrow.fs.FileType.File and _is_seen(info.path, path) and _is_log(info)
+    }
+    if not found:
+        raise CommandError(f"{shown(where)}: the folder holds no log; {_RULE}")
+    return found
+
+
+def _is_log(info: Any) -> bool:
+    with suppress(CommandError):
+        return Format.of(info.base_name) is not None
+    return False
+
+
 def _located(where: Where) -> tuple[Any, str]:
     if is_url(where):
         return located(str(where))
+    if not str(where):
+        raise CommandError("'': a log is a file, a folder, a pattern or a URL")
     return pyarrow.fs.LocalFileSystem(), os.path.abspath(where)
 
 

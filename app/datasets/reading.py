@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -92,6 +93,8 @@ class LogReader:
         parts = [part for part in found if not part.is_empty] or found
         total = max(1, sum(part.size for part in parts))
         chosen: Sequence[str] | None = None
+        told = partial(self._skip_line, places) if self.reading.skip_bad else None
+        wanted = Wanted((), self.types, self.words, told, rows, block_bytes)
         for part in parts:
             with errors_named(part.path):
                 names = names_of(part)
@@ -99,7 +102,7 @@ class LogReader:
                 chosen = self._chosen(part, parts[0], [*names, *keys], chosen)
                 places.begin(part.name, first)
                 keys = {name: value for name, value in keys.items() if name in chosen}
-                for columns, n, share in self._rows(part, chosen, keys, rows, block_bytes):
+                for columns, n, share in self._rows(part, chosen, keys, wanted):
                     done = min(1.0, (before + share * part.size) / total)
                     yield LogRows(places, columns, first, done, self.reading)
                     first += n
@@ -121,17 +124,10 @@ class LogReader:
         return chosen
 
     def _rows(
-        self,
-        part: LogPart,
-        chosen: Sequence[str],
-        keys: Mapping[str, str | None],
-        rows: int,
-        block_bytes: int | None,
+        self, part: LogPart, chosen: Sequence[str], keys: Mapping[str, str | None], wanted: Wanted
     ) -> Iterator[tuple[Mapping[str, Any], int, float]]:
         inside = [name for name in chosen if name not in keys]
-        told = self._skip_line if self.reading.skip_bad else None
-        wanted = Wanted(inside, self.types, self.words, told, rows, block_bytes)
-        for columns, share in batches_of(part, wanted):
+        for columns, share in batches_of(part, replace(wanted, chosen=inside)):
             n = len(next(iter(columns.values())))
             named = {k: pa.repeat(pa.scalar(value, pa.string()), n) for k, value in keys.items()}
             if n:
@@ -150,7 +146,8 @@ class LogReader:
                 rows = rows.without(bad.numbers)
         return None, rows
 
-    def _skip_line(self, example: str, why: str) -> None:
+    def _skip_line(self, places: PartRows, before: int, example: str, why: str) -> None:
+        places.leave_out(before)
         self.reading.skipped.add(1, why, [example])
 
     def _no_rows(self, *, weightless: bool = False) -> CommandError:

@@ -54,12 +54,22 @@ class PartRows:
     """Of which part every row of a log is; rows are counted from 0 here, from 1 for users."""
 
     def __init__(self, name: str = "") -> None:
-        self._starts, self._names = ([0], [name]) if name else ([], [])
+        self._names: list[str] = []
+        self._starts: list[int] = []
+        self._left_out: list[int] = []
+        self._earlier: list[int] = []
+        if name:
+            self.begin(name, 0)
 
     def begin(self, name: str, row: int) -> None:
         """The part `name` begins with this row."""
         self._starts.append(row)
         self._names.append(name)
+        self._earlier.append(len(self._left_out))
+
+    def leave_out(self, before: int) -> None:
+        """A line of the last part behind `before` rows of it is none of the log; users count it."""
+        self._left_out.append(self._starts[-1] + before)
 
     def name(self, row: int) -> str:
         """The part of a row."""
@@ -68,7 +78,8 @@ class PartRows:
     def place(self, row: int) -> str:
         """What a user is told of a row."""
         part = bisect_right(self._starts, row) - 1
-        return f"{self._names[part]}, row {row - self._starts[part] + 1}"
+        left_out = bisect_right(self._left_out, row, self._earlier[part]) - self._earlier[part]
+        return f"{self._names[part]}, row {row - self._starts[part] + 1 + left_out}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +143,8 @@ def require_columns(
     for what, name in (*required.items(), *several):
         if name not in names:
             raise CommandError(
-                f"{file} has no column {name!r}: name the {what} column with --{what}."
+                f"{file} has no column {name!r}: name the {what.replace('_', ' ')} column with"
+                f" --{what.replace('_', '-')}."
                 f" It has: {', '.join(names)}"
             )
         require_once(file, names, name)

@@ -100,7 +100,7 @@ def refused(called: Sirocco) -> Refused:
     def refuse(*arguments: object, **variables: str) -> str:
         run = called(*arguments, **variables)
         assert (run.returncode, run.stdout) == (BAD_INPUT, ""), run.stdout
-        lines = [line for line in run.stderr.splitlines() if line.strip()]
+        lines = run.stderr.splitlines()
         assert lines[0].startswith("Usage: ") or (lines[0][:9], len(lines)) == ("sirocco: ", 1)
         return " ".join(run.stderr.split())
 

@@ -109,6 +109,16 @@ def test_runs_must_hold_the_same_impressions(tmp_path, refused):
     assert "in run-9.parquet" in said
 
 
+def test_the_folder_of_a_url_holds_runs_too(tmp_path, answered):
+    a, b = folders(tmp_path, runs=2, rows=400)
+    (b / "_part.parquet").write_text("is being written")
+
+    there, here = (answered("compare", *logs) for logs in ((f"file://{a}", f"file://{b}"), (a, b)))
+
+    assert there["names"] == {"A": f"file://{a}, 2 runs", "B": f"file://{b}, 2 runs"}
+    assert there["runs"] == here["runs"]
+
+
 def test_a_folder_without_logs(tmp_path, refused):
     a, _ = folders(tmp_path, runs=1, rows=60)
     (tmp_path / "none").mkdir()

@@ -89,8 +89,36 @@ def test_a_row_of_another_length_is_named(tmp_path):
     lines[4_000] = "0.5"
     path.write_text("\n".join(lines))
 
-    with pytest.raises(CommandError, match=r"log.csv: CSV parse error: Row #4001: Expected 2"):
+    with pytest.raises(CommandError, match=r"log.csv: CSV parse error: row 4000: Expected 2"):
         read(path)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("size", [300, 1 << 20])
+def test_rows_have_the_same_number_whatever_is_left_out_before_them(tmp_path, end, size):
+    """That of the file, where empty lines, and ends of lines in quotes, are no rows."""
+    rows = [f'0.5,"{"x" * 20}{end}{i}"' for i in range(1, 61)]
+    rows[2] = rows[32] = rows[50] = "0.5,a,b"
+    rows[29] = rows[39] = rows[59] = "7,a"
+    rows[5] += end
+    log = tmp_path / "log"
+    log.mkdir()
+    for name in ("a.csv", "b.csv"):
+        (log / name).write_bytes(end.join(["score,campaign", *rows, ""]).encode())
+    reading = Reading(skip_bad=True)
+    file = LogReader(log, lambda *_: ["score", "campaign"], TYPES, (), reading)
+    named: list[str] = []
+    reading.skipped.add = lambda _, __, examples: named.extend(examples)  # type: ignore[method-assign]
+
+    kept = [
+        len(some) for _, some in file.parsed(lambda rows: rows.column("score").scores(), 9, size)
+    ]
+
+    told = [
+        f"log/{name}, row {row}" for name in ("a.csv", "b.csv") for row in (3, 30, 33, 40, 51, 60)
+    ]
+    assert sorted(each.partition(":")[0] for each in named) == sorted(told)
+    assert sum(kept) == 108
 
 
 @pytest.mark.parametrize("size", [32, 1 << 20])

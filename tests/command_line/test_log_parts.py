@@ -184,7 +184,10 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         ({"a.csv": HEAD + ROW, "b.txt": ""}, "log/b.txt: a log's name ends in .parquet, .csv"),
         ({"a.csv": HEAD + ROW, "b.csv": "time,score\n"}, "log/b.csv has no column 'campaign'"),
         ({"a.csv": HEAD + ROW, "b.csv": HEAD + ROW + WRONG}, "log/b.csv, row 2: score = 7"),
-        ({"a.csv": HEAD + ROW, "b.csv": HEAD + "1\n"}, "log/b.csv: CSV parse error: Row #2"),
+        (
+            {"a.csv": HEAD + ROW, "b.csv": HEAD + "1\n"},
+            "log/b.csv: CSV parse error: row 1: Expe",
+        ),
         ({"a.csv": HEAD, "b.csv": HEAD}, "log: the log has no rows"),
         ({"a.parquet": parquet(table(0, 5)), "b.parquet": b"no"}, "log/b.parquet: "),
         ({"d=1/a.csv": HEAD + ROW, "b.csv": HEAD + ROW}, "d=1/a.csv: its folders name d, those"),
@@ -193,6 +196,11 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         (
             {"a.jsonl": json_lines(table(0, 3)) + b"\n\n{oops\n"},
             "log/a.jsonl, line 5: JSON is malformed",
+        ),
+        ({"a.jsonl": '[{"score": 1},\n'}, "log/a.jsonl: no line is a JSON object with a name; a"),
+        (
+            {"a.csv": HEAD.encode() + ROW.encode() * 2 + ROW.replace("a", "\xe9").encode("latin1")},
+            "log/a.csv: column 'campaign': row 3: CSV conversion error to string: invalid UTF8",
         ),
         (
             {"a.jsonl": json_lines(table(0, 1)).replace(b'"outcome": ', b'"outcome": [1], "x": ')},
@@ -207,10 +215,13 @@ def test_a_part_that_is_wrong_is_named(tmp_path, files, expected):
 def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path):
     lines = json_lines(table(0, 3)).splitlines(keepends=True)
     lines[1] = lines[1].replace(b'"campaign": "', b'"campaign": "caf\xe9')
+    lines.append(b'\n{"time": 1767225600, "campaign": "a", "score": 7, "outcome": 0}\n')
     folder = put(tmp_path / "log", {"a.jsonl": b"".join(lines)})
+    reading = Reading(skip_bad=True)
 
     assert "log/a.jsonl, line 2: " in error_of(folder)
-    assert len(read_log(folder, LogColumns(), Reading(skip_bad=True))) == 2
+    assert len(read_log(folder, LogColumns(), reading)) == 2
+    assert "log/a.jsonl, row 4: score = 7" in reading.skipped.notes()[0]
 
 
 @pytest.mark.parametrize(
@@ -238,6 +249,7 @@ def test_nothing_there_is_said(tmp_path):
         "log*.csv: there is no such file, and none that matches"
     )
     assert "nope://x: Unrecognized filesystem" in error_of("nope://x")
+    assert error_of("") == "'': a log is a file, a folder, a pattern or a URL"
 
 
 def test_another_delimiter(tmp_path):

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sized
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -23,7 +22,7 @@ from app.cli.options import ReadingOptions, refuse
 from app.datasets.impressions import LogColumns
 from app.datasets.options import Reading
 from app.datasets.paired_logs import SideFile, joined_batches, paired_batches
-from app.datasets.parts import Format, Where, name_of, refuse_inside
+from app.datasets.parts import Where, logs_in, name_of, refuse_inside
 from app.datasets.parts import shown as shown_place
 from app.errors import CommandError
 from app.reports.comparison import compare_page, runs_page
@@ -70,7 +69,7 @@ def run_compare(
         raise CommandError(f"--bias-share {given.bias_share:g}: must be above 0 and below 1")
     refuse({"--skip-bad": reading.skip_bad or None}, _UNSKIPPED)
     run = CompareRun(given, columns, reading.reading(_UNWEIGHTED))
-    if Path(log_a).is_dir() or Path(log_b).is_dir():
+    if logs_in(log_a) or logs_in(log_b):
         _report_runs(compare_runs(run, log_a, log_b), given)
     else:
         _report(run.compare(log_a, log_b), given)
@@ -236,20 +235,9 @@ def _check_classes(log: PairedLog, path: Where) -> None:
         )
 
 
-def runs_of(where: Where) -> dict[str, Where]:
-    """The logs of a folder by name, or the one log; a `CommandError` for a folder without any."""
-    path = Path(where)
-    if not path.is_dir():
-        return {name_of(where): where}
-    logs = [file for file in sorted(path.iterdir()) if file.is_file() and _is_log(file)]
-    if not logs:
-        raise CommandError(f"{path}: the folder holds no log (.parquet, .csv, .tsv or .jsonl)")
-    return {file.name: file for file in logs}
-
-
 def compare_runs(run: CompareRun, a: Where, b: Where) -> ComparedRuns:
     """Every run of both models, each on the rows of the first run of A."""
-    paths = {A: runs_of(a), B: runs_of(b)}
+    paths = {side: logs_in(log) or {name_of(log): log} for side, log in ((A, a), (B, b))}
     reference = next(iter(paths[A].values()))
     warnings: list[str] = []
     metrics: dict[str, dict[str, Mapping[str, float]]] = {A: {}, B: {}}
@@ -264,11 +252,3 @@ def compare_runs(run: CompareRun, a: Where, b: Where) -> ComparedRuns:
 
 def _run_name(path: Where, runs: Sized) -> str:
     return f"{shown_place(path)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}"
-
-
-def _is_log(path: Path) -> bool:
-    try:
-        Format.of(path.name)
-    except CommandError:
-        return False
-    return not path.name.startswith(".")

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.console import (
-    messages,
     note,
     note_files,
     percent_bar,
@@ -322,12 +321,11 @@ def evaluate_log(
 ) -> EvaluatedLog:
     """Every metric of a log of any length; a `CommandError` says what is wrong with it."""
     run = LogRun(where, columns, reading or Reading())
-    shown = not quiet and messages().is_terminal
-    with percent_bar(f"reading {name_of(where)}", shown=shown) as reached:
+    with percent_bar(f"reading {name_of(where)}", shown=not quiet) as reached:
         for done in run.read():
             reached(done)
     steps = len(run.log.groupings) + len(run.log.ranked_groupings)
-    with progress("measuring", steps, "cuts", shown=shown) as advance:
+    with progress("measuring", steps, "cuts", shown=not quiet) as advance:
         metrics = log_metrics(
             run.log, run.reader.sizes(), advance=lambda _: advance(""), workers=_WORKERS
         )
