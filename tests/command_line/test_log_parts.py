@@ -184,10 +184,7 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         ({"a.csv": HEAD + ROW, "b.txt": ""}, "log/b.txt: a log's name ends in .parquet, .csv"),
         ({"a.csv": HEAD + ROW, "b.csv": "time,score\n"}, "log/b.csv has no column 'campaign'"),
         ({"a.csv": HEAD + ROW, "b.csv": HEAD + ROW + WRONG}, "log/b.csv, row 2: score = 7"),
-        (
-            {"a.csv": HEAD + ROW, "b.csv": HEAD + "1\n"},
-            "log/b.csv: CSV parse error: row 1: Expe",
-        ),
+        ({"a.csv": HEAD + ROW, "b.csv": HEAD + "1\n"}, "log/b.csv: CSV parse error: row 1: Expe"),
         ({"a.csv": HEAD, "b.csv": HEAD}, "log: the log has no rows"),
         ({"a.parquet": parquet(table(0, 5)), "b.parquet": b"no"}, "log/b.parquet: "),
         ({"d=1/a.csv": HEAD + ROW, "b.csv": HEAD + ROW}, "d=1/a.csv: its folders name d, those"),

@@ -48,11 +48,13 @@ class ServiceClient:
         target: str,
         campaigns: Sequence[str],
         scores: Sequence[float],
-        fields: Mapping[str, Sequence[str]] | None = None,
+        said: Sequence[Mapping[str, Any]] = (),
     ) -> list[float]:
-        """Probabilities of scores in [0, 1], in their order; with values of fields, if given."""
+        """Probabilities of scores in [0, 1], in their order; with what else is said of each."""
         body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
-        body |= {"fields": fields} if fields else {}
+        if said:
+            rows = zip(campaigns, scores, said, strict=True)
+            body = {"rows": [{"target": target, "campaign": c, "score": s} | o for c, s, o in rows]}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
 

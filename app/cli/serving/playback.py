@@ -155,13 +155,10 @@ def calibrated(
 ) -> Floats:
     """A probability for every score, (n,), in requests of `batch` scores at most."""
     probabilities: list[float] = []
+    said = fields_of(fields, len(scores)) if fields else []
     for start in range(0, len(scores), batch):
         part = slice(start, start + batch)
-        values = {
-            name: [column.names[code] for code in column.codes[part].tolist()]
-            for name, column in (fields or {}).items()
-        }
-        asked = (campaigns[part], scores[part].tolist(), values)
+        asked = (campaigns[part], scores[part].tolist(), said[part])
         probabilities += service.calibrate(target, *asked)
     return np.array(probabilities)
 
