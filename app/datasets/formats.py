@@ -138,12 +138,8 @@ class _BadLines:
     def __call__(self, line: Any) -> str:
         row = self.before + line.number - 1
         if self.told is not None and row > self.last:
-            rule = f"a line has {line.expected_columns} values"
-            self.told(
-                row - 1 - self.skipped,
-                f"{self.file}, row {row}: {line.actual_columns} values",
-                rule,
-            )
+            where = f"{self.file}, row {row}: {line.actual_columns} values"
+            self.told(row - 1 - self.skipped, where, f"a line has {line.expected_columns} values")
             self.last, self.skipped = row, self.skipped + 1
         return "error" if self.told is None else "skip"
 

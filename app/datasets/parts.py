@@ -132,7 +132,7 @@ def refuse_inside(logs: Sequence[Where], written: Mapping[str, Where | None]) ->
 def _holds(where: Where, place: Where) -> bool:
     with errors_named(shown(where)):
         (filesystem, path), (other, file) = (
-            _located(each if is_url(each) else os.path.realpath(str(each)))
+            _located(each if is_url(each) else str(each) and os.path.realpath(each))
             for each in (where, place)
         )
         is_there = info_of(filesystem, path).type != pyarrow.fs.FileType.NotFound

@@ -216,7 +216,8 @@ def notes(log: StreamedLog, metrics: LogMetrics) -> Iterator[str]:
 def _one_class(numbers: Mapping[str, float]) -> Iterator[str]:
     rows, positives = numbers["n"], numbers["positives"]
     if positives in (0.0, rows):
-        ratio = "PCOC, " if positives == 0.0 else ""
+        pcoc = "PCOC, " if math.isnan(numbers["pcoc"]) else "PCOC is infinite; "
+        ratio = "" if positives else pcoc
         yield (
             f"Every outcome is {positives / rows:.0f}: {ratio}RIG, NMSE, AUC and calibrated log"
             " loss have no value (-)."

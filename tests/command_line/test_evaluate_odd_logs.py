@@ -194,6 +194,7 @@ def test_one_class_only_is_told_and_what_it_leaves_undefined_is_null(
     run = called("evaluate", tmp_path / "log.parquet")
     assert "nan" not in run.stdout
     assert f"Every outcome is {outcome:.0f}: " in run.stderr
+    assert ("0: PCOC is infinite; RIG, NMSE, AUC and" in run.stderr) == (outcome == 0.0)
 
 
 def test_one_row_is_a_log(measured, called, tmp_path):

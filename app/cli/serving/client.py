@@ -48,12 +48,12 @@ class ServiceClient:
         target: str,
         campaigns: Sequence[str],
         scores: Sequence[float],
-        said: Sequence[Mapping[str, Any]] = (),
+        beside: Sequence[Mapping[str, Any]] = (),
     ) -> list[float]:
-        """Probabilities of scores in [0, 1], in their order; with what else is said of each."""
+        """Probabilities of scores in [0, 1], in their order; with what else there is of each."""
         body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
-        if said:
-            rows = zip(campaigns, scores, said, strict=True)
+        if beside:
+            rows = zip(campaigns, scores, beside, strict=True)
             body = {"rows": [{"target": target, "campaign": c, "score": s} | o for c, s, o in rows]}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities

@@ -155,10 +155,10 @@ def calibrated(
 ) -> Floats:
     """A probability for every score, (n,), in requests of `batch` scores at most."""
     probabilities: list[float] = []
-    said = fields_of(fields, len(scores)) if fields else []
+    given = fields_of(fields, len(scores)) if fields else []
     for start in range(0, len(scores), batch):
         part = slice(start, start + batch)
-        asked = (campaigns[part], scores[part].tolist(), said[part])
+        asked = (campaigns[part], scores[part].tolist(), given[part])
         probabilities += service.calibrate(target, *asked)
     return np.array(probabilities)
 
