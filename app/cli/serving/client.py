@@ -54,7 +54,7 @@ class ServiceClient:
         body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
         if beside:
             rows = zip(campaigns, scores, beside, strict=True)
-            body = {"rows": [{"target": target, "campaign": c, "score": s} | o for c, s, o in rows]}
+            body = {"rows": [{"target": target, "campaign": c, "score": s, **o} for c, s, o in rows]}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
 
