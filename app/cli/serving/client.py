@@ -53,8 +53,8 @@ class ServiceClient:
         """Probabilities of scores in [0, 1], in their order; with what else there is of each."""
         body: dict[str, Any] = {"target": target, "campaigns": campaigns, "scores": scores}
         if beside:
-            rows = zip(campaigns, scores, beside, strict=True)
-            body = {"rows": [{"target": target, "campaign": c, "score": s, **o} for c, s, o in rows]}
+            of = zip(campaigns, scores, beside, strict=True)
+            body = {"rows": [{"target": target, "campaign": c, "score": s, **o} for c, s, o in of]}
         probabilities: list[float] = self._call("POST", "/v1/calibrate", body)["probabilities"]
         return probabilities
 
