@@ -76,6 +76,7 @@ from app.api.scoring.requests import (
     CalibrateRequest,
     RequestHead,
     Row,
+    UnreadFields,
     read_head,
     read_prompt,
 )
@@ -89,9 +90,15 @@ from app.settings import Settings
 from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
+from calibrators.fields.effects import Texts
+from calibrators.maps import compiled
 from calibrators.samples import Floats
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+_UNREAD: Final = msgspec.json.Decoder(UnreadFields)
+_COLUMN: Final = msgspec.json.Decoder(str | list[str])
+_LONG: Final = 1024 if compiled else inf
+"""Bytes from which on columns of fields are worth to be left in JSON."""
 _NONE_BESIDE: Final = (UNSET,) * 4
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
@@ -149,10 +156,11 @@ def _with_columns(
     given: TargetScores, request: CalibrateRequest, number: int, settings: Settings
 ) -> TargetScores:
     units = units_of(request.unit, request.units, number)
+    names = given.campaigns
     if request.model_version is not UNSET:
-        names = _of_version(given.campaigns, request.model_version, "model_version")
-        given = given._replace(campaigns=names)
-    return given._replace(units=units, fields=fields_of(request.fields, number, settings))
+        names = _of_version(names, request.model_version, "model_version")
+    fields = fields_of(request.fields, number, settings)
+    return given._replace(campaigns=names, units=units, fields=fields)
 
 
 def _scores_of_product(
@@ -401,7 +409,8 @@ def _response(
     if head.in_columns:
         return respond(body, head.accept, resources, caller)
     settings, explain = resources.settings, head.explain
-    request = decode(body, DECODER, RULES, most_slowly)
+    is_short = len(body) < _LONG
+    request = decode(body, DECODER, RULES, most_slowly) if is_short else _long(body, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
@@ -425,6 +434,19 @@ def _response(
     if levels_wanted:
         more |= quantile_columns(given, parts, levels_wanted, settings)
     return _json(probabilities, levels, arms, snapshot, parts, **more)
+
+
+def _long(body: bytes, most_slowly: float) -> CalibrateRequest:
+    """The request, the columns of its fields left in JSON where they may."""
+    try:
+        request = _UNREAD.decode(body)
+        fields: dict[str, Any] = {} if request.fields is UNSET else request.fields
+        for name, raw in fields.items():
+            number = compiled.count_texts(raw)
+            fields[name] = Texts(raw, number) if number else _COLUMN.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode(body, DECODER, RULES, most_slowly)
+    return request
 
 
 PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW), patience=PATIENCE)

@@ -15,8 +15,9 @@ from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import campaign_of, campaigns_of
-from calibrators.fields.effects import FieldEffects, Given
+from calibrators.fields.effects import FieldEffects, Given, Texts
 from calibrators.fields.sums import OTHER, FieldColumn
+from calibrators.samples import Floats
 
 Columns = Mapping[str, Given]
 """By field: the value of each score, or the one of all."""
@@ -28,22 +29,21 @@ _sound: Final[set[str]] = set()
 
 
 def fields_of(
-    given: Mapping[str, str | list[str]] | UnsetType, scores: int, settings: Settings
+    given: Mapping[str, str | Sequence[str]] | UnsetType, scores: int, settings: Settings
 ) -> Columns:
     """The fields of so many scores; raises ValidationError."""
     if given is UNSET:
         return NO_FIELDS
     for name, values in given.items():
-        field = f"fields.{name}"
         if name not in settings.fields:
-            raise ValidationError(field, unknown_field(settings.fields))
+            raise ValidationError(f"fields.{name}", unknown_field(settings.fields))
         if isinstance(values, str):
-            _check_values((values,), field)
-            continue
-        if len(values) != scores:
+            _check_values((values,), f"fields.{name}")
+        elif len(values) != scores:
             found = f"has {len(values)} items beside {scores} scores"
-            raise ValidationError(field, f"{found}; the columns must be equally long")
-        _check_values(values, f"{field}[{{}}]")
+            raise ValidationError(f"fields.{name}", f"{found}; the columns must be equally long")
+        elif type(values) is not Texts:
+            _check_values(values, f"fields.{name}[{{}}]")
     return given
 
 
@@ -105,8 +105,12 @@ def with_effects(
     """The probabilities corrected by the effects of what was said of their fields."""
     fields = _given(given, effects)
     campaigns = _campaigns(found, given, effects)
-    probabilities = effects.applied(np.asarray(found.probabilities), campaigns, fields)
-    target, _, atlas, rows, scores, arm, *_ = found
+    target, of_maps, atlas, rows, scores, arm, *_ = found
+    probabilities: Sequence[float] | Floats
+    if isinstance(of_maps, np.ndarray):
+        probabilities = effects.applied(of_maps, campaigns, fields)
+    else:
+        probabilities = effects.applied_to_few(of_maps, campaigns, fields)
     return CalibratedScores(target, probabilities, atlas, rows, scores, arm, campaigns, fields)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Final, NamedTuple
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from starlette.types import Scope
 
 from app.api.hot_path import JSON, asks_to_explain, check_head, media_type
@@ -63,6 +63,12 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
         """Whether it says of any score which version of the model made it."""
         rows = () if self.rows is UNSET else self.rows
         return any(one.model_version is not UNSET for one in (self, *rows))
+
+
+class UnreadFields(CalibrateRequest, forbid_unknown_fields=True, frozen=True):
+    """The same, but what its fields are is left in JSON."""
+
+    fields: dict[str, Raw] | UnsetType = UNSET  # type: ignore[assignment]
 
 
 _VALUE_RULE: Final = f"must be a number from 0 to {LARGEST_WEIGHT:.0f}"

@@ -1,7 +1,7 @@
 /* The look-up of calibration maps, and of quantiles: what `PlainLookUp` does in maps.py of this
    client, and `NumpyLookUp` in calibrators/maps/look_up.py of the service, to the last bit; and
    what both do in numpy to make quantiles, to a bit or two, as exp and log are those of the C
-   library here.
+   library here. For the service it finds values of fields in JSON, too, as they stand there.
 
    Optional, and built twice, into the client and into the service. Where no compiler was, Python
    does the same. Built for CPython's limited API, so that one file serves every version from 3.11
@@ -33,6 +33,9 @@
 
 /* Standard deviations of a map, at as many log-odds of the score. */
 #define PLACES 8
+
+/* Bytes of a value of a field, and slots of others that may stand before that of a name. */
+enum { LONGEST_TEXT = 256, MOST_STEPS = 128 };
 
 enum { SPANS, KNOTS, SEGMENTS, COLUMNS };
 
@@ -75,6 +78,23 @@ static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int
     return -1;
 }
 
+/* Of kinds: S spans, P segments, F spreads, q rows, d numbers, D to be written, v or None. */
+static int read_columns(PyObject *const *from, Py_buffer *columns, const char *kinds) {
+    for (int i = 0; kinds[i]; i++) {
+        const char *kind = strchr("Sq", kinds[i]) ? "lq" : kinds[i] == 'F' ? "f" : "d";
+        int wide = kinds[i] == 'S' ? 3 : kinds[i] == 'P' ? 2 : kinds[i] == 'F' ? PLACES : 1;
+        int flags = kinds[i] == 'D' ? PyBUF_WRITABLE : 0;
+        if (kinds[i] == 'v' && from[i] == Py_None) continue;
+        if (read_column(from[i], &columns[i], kind, wide, flags) < 0) return -1;
+    }
+    return 0;
+}
+
+static PyObject *released(Py_buffer *columns, int count, PyObject *result) {
+    while (count) PyBuffer_Release(&columns[--count]);
+    return result;
+}
+
 /* Whether no row leads beyond the knots, or the segments, that there are. */
 static int leads_inside(const LookUp *self) {
     int64_t knots = size_of(&self->columns[KNOTS], 1);
@@ -88,10 +108,7 @@ static int leads_inside(const LookUp *self) {
 }
 
 static int take_columns(LookUp *self, PyObject *const *given) {
-    if (read_column(given[SPANS], &self->columns[SPANS], "lq", 3, 0) < 0
-        || read_column(given[KNOTS], &self->columns[KNOTS], "d", 1, 0) < 0
-        || read_column(given[SEGMENTS], &self->columns[SEGMENTS], "d", 2, 0) < 0)
-        return -1;
+    if (read_columns(given, self->columns, "SdP") < 0) return -1;
     self->spans = self->columns[SPANS].buf;
     self->knots = self->columns[KNOTS].buf;
     self->segments = self->columns[SEGMENTS].buf;
@@ -117,7 +134,7 @@ static PyObject *look_up_new(PyTypeObject *type, PyObject *args, PyObject *Py_UN
 static void look_up_dealloc(PyObject *object) {
     LookUp *self = (LookUp *)object;
     PyTypeObject *type = Py_TYPE(object);
-    for (int each = 0; each < COLUMNS; each++) PyBuffer_Release(&self->columns[each]);
+    released(self->columns, COLUMNS, NULL);
     Py_XDECREF(self->rows);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
@@ -244,41 +261,33 @@ static PyObject *fill_rows(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return i < count ? NULL : PyBool_FromLong(known == count);
 }
 
-static void search_all(const LookUp *self, const Py_buffer *rows, const Py_buffer *scores,
-                       const Py_buffer *found) {
-    Py_ssize_t count = size_of(rows, 1);
+static void search_all(const LookUp *self, const Py_buffer *given) {
+    Py_ssize_t count = size_of(&given[0], 1);
     for (Py_ssize_t from = 0; from < count; from += AT_ONCE)
-        search(self, (const int64_t *)rows->buf + from, (const double *)scores->buf + from,
-               (double *)found->buf + from, count - from < AT_ONCE ? count - from : AT_ONCE);
+        search(self, (const int64_t *)given[0].buf + from, (const double *)given[1].buf + from,
+               (double *)given[2].buf + from, count - from < AT_ONCE ? count - from : AT_ONCE);
 }
 
-static int search_columns(const LookUp *self, const Py_buffer *rows, const Py_buffer *scores,
-                          const Py_buffer *found) {
-    Py_ssize_t count = size_of(rows, 1);
-    if (!are_equal(size_of(scores, 1), count) || !are_equal(size_of(found, 1), count)
-        || !are_rows(self->count, rows->buf, count))
+static int search_columns(const LookUp *self, const Py_buffer *given) {
+    Py_ssize_t count = size_of(&given[0], 1);
+    if (!are_equal(size_of(&given[1], 1), count) || !are_equal(size_of(&given[2], 1), count)
+        || !are_rows(self->count, given[0].buf, count))
         return -1;
     if (count < LONG) {
-        search_all(self, rows, scores, found);
+        search_all(self, given);
         return 0;
     }
     Py_BEGIN_ALLOW_THREADS
-    search_all(self, rows, scores, found);
+    search_all(self, given);
     Py_END_ALLOW_THREADS
     return 0;
 }
 
 static PyObject *look_up(PyObject *object, PyObject *const *args, Py_ssize_t n) {
-    Py_buffer rows = {0}, scores = {0}, found = {0};
-    int done = -1;
-    if (are(n, 3) && read_column(args[0], &rows, "lq", 1, 0) == 0
-        && read_column(args[1], &scores, "d", 1, 0) == 0
-        && read_column(args[2], &found, "d", 1, PyBUF_WRITABLE) == 0)
-        done = search_columns((LookUp *)object, &rows, &scores, &found);
-    PyBuffer_Release(&rows);
-    PyBuffer_Release(&scores);
-    PyBuffer_Release(&found);
-    return done < 0 ? NULL : Py_NewRef(Py_None);
+    Py_buffer given[3] = {0};
+    int done = are(n, 3) && read_columns(args, given, "qdD") == 0
+               && search_columns((LookUp *)object, given) == 0;
+    return released(given, 3, done ? Py_NewRef(Py_None) : NULL);
 }
 
 /* At which log-odds of the score standard deviations are known: from low on, so many to one of
@@ -350,23 +359,108 @@ static int are_quantiles(const Py_buffer *given) {
            && are_rows(size_of(&given[SPREADS], PLACES), given[ROWS].buf, count);
 }
 
-static int read_given(PyObject *const *args, Py_buffer *given) {
-    for (int each = 0; each < GIVEN; each++) {
-        const char *kinds = each == SPREADS ? "f" : each == ROWS ? "lq" : "d";
-        int flags = each == FOUND ? PyBUF_WRITABLE : 0;
-        if (each == VARIANCES && args[each] == Py_None) continue;
-        if (read_column(args[each], &given[each], kinds, each == SPREADS ? PLACES : 1, flags) < 0)
-            return -1;
-    }
-    return 0;
-}
-
 static PyObject *fill_quantiles(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     Py_buffer given[GIVEN] = {0};
-    int done = are(n, GIVEN) && read_given(args, given) == 0 && are_quantiles(given);
+    int done = are(n, GIVEN) && read_columns(args, given, "FdqddvdD") == 0 && are_quantiles(given);
     if (done) fill_columns(given);
-    for (int each = 0; each < GIVEN; each++) PyBuffer_Release(&given[each]);
-    return done ? Py_NewRef(Py_None) : NULL;
+    return released(given, GIVEN, done ? Py_NewRef(Py_None) : NULL);
+}
+
+typedef struct {
+    const char *name;
+    uint32_t length, place;
+} Slot;
+
+/* Names by their hashes; the tuple keeps their texts. */
+typedef struct {
+    PyObject *names;
+    Py_ssize_t count, mask;
+    Slot slots[];
+} Table;
+
+/* The slot of a name, or a free one; NULL where too many others stand in its way. */
+static Slot *slot_of(Table *self, const char *name, Py_ssize_t length) {
+    uint64_t hash = 0, some = 0;
+    for (Py_ssize_t from = 0; from < length; from += 8, some = 0) {
+        memcpy(&some, name + from, length - from < 8 ? length - from : 8);
+        some *= 0x9e3779b97f4a7c15u;
+        hash = (hash ^ some ^ some >> 47) * 0x9e3779b97f4a7c15u;
+    }
+    for (int step = 0; step < MOST_STEPS; step++) {
+        Slot *at = self->slots + (((hash >> 32) + step) & self->mask);
+        if (at->name == NULL) return at;
+        if (at->length == length && memcmp(at->name, name, length) == 0) return at;
+    }
+    return NULL;
+}
+
+static void free_table(PyObject *capsule) {
+    Table *self = PyCapsule_GetPointer(capsule, "names");
+    Py_DECREF(self->names);
+    PyMem_Free(self);
+}
+
+/* A table of the names of a tuple; ValueError where too many of their hashes are alike. */
+static PyObject *table_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_ssize_t count = are(n, 1) ? PyTuple_Size(args[0]) : -1, size = 4, length;
+    if (count < 0) return NULL;
+    while (size < 2 * count) size *= 2;
+    Table *self = PyMem_Calloc(1, sizeof(Table) + size * sizeof(Slot));
+    PyObject *capsule = self ? PyCapsule_New(self, "names", free_table) : PyErr_NoMemory();
+    if (capsule) *self = (Table){Py_NewRef(args[0]), count, size - 1};
+    for (Py_ssize_t i = 0; capsule && i < count; i++) {
+        const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(args[0], i), &length);
+        Slot *at = name ? slot_of(self, name, length) : NULL;
+        if (at) *at = (Slot){name, (uint32_t)length, (uint32_t)i};
+        else Py_CLEAR(capsule);
+        if (name && !at) PyErr_SetString(PyExc_ValueError, "names: too many hashes are alike");
+    }
+    return capsule;
+}
+
+/* Whether all texts are what stands between their quotes: without escapes, in ASCII. */
+FOR_EACH_KIND
+static int is_plain(const unsigned char *text, Py_ssize_t length) {
+    unsigned char odd = 0;
+    for (Py_ssize_t i = 0; i < length; i++)
+        odd |= (text[i] < ' ') | (text[i] == '\\') | (text[i] >> 7);
+    return !odd;
+}
+
+/* How many texts, all of 1 to 256 bytes, an array of them has; 0 of anything else. With a table
+   multiplies what was found by what a column says of each, last of what has no name. */
+static Py_ssize_t texts_in(const Py_buffer *given, Table *table) {
+    const char *at = given[0].buf, *end = at + given[0].len, *text, *quote;
+    Py_ssize_t count = 0, most = table ? size_of(&given[2], 1) : PY_SSIZE_T_MAX;
+    for (char before = '['; at < end && *at == before && count < most; before = ',', count++) {
+        for (text = at + 1; text < end && *text == ' ';) text++;
+        if (text == end || *text++ != '"' || !(quote = memchr(text, '"', end - text))) return 0;
+        if (quote == text || quote - text > LONGEST_TEXT) return 0;
+        for (at = quote + 1; at < end && *at == ' ';) at++;
+        if (table == NULL) continue;
+        const Slot *slot = slot_of(table, text, quote - text);
+        Py_ssize_t place = slot && slot->name ? slot->place : table->count;
+        ((double *)given[2].buf)[count] *= ((const double *)given[1].buf)[place];
+    }
+    return end - at == 1 && *at == ']' ? count : 0;
+}
+
+static PyObject *count_texts(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_buffer json;
+    if (!are(n, 1) || PyObject_GetBuffer(args[0], &json, PyBUF_SIMPLE) < 0) return NULL;
+    Py_ssize_t count = is_plain(json.buf, json.len) ? texts_in(&json, NULL) : 0;
+    return released(&json, 1, PyLong_FromSsize_t(count));
+}
+
+/* Multiplies numbers by what a column says of the texts of an array; whether there are as many. */
+static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_buffer given[3] = {0};
+    Table *table = are(n, 4) ? PyCapsule_GetPointer(args[1], "names") : NULL;
+    int done = table && PyObject_GetBuffer(args[0], &given[0], PyBUF_SIMPLE) == 0
+               && read_columns(args + 2, given + 1, "dD") == 0
+               && are_equal(size_of(&given[1], 1), (Py_ssize_t)table->count + 1);
+    int all = done && texts_in(given, table) == size_of(&given[2], 1);
+    return released(given, 3, done ? PyBool_FromLong(all) : NULL);
 }
 
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
@@ -375,7 +469,8 @@ static PyMethodDef methods[] = {
     METHOD(at), METHOD(of_row), METHOD(look_up_few), METHOD(look_up), {NULL, NULL, 0, NULL}};
 
 static PyMethodDef functions[] = {
-    METHOD(fill_rows), METHOD(fill_quantiles), {NULL, NULL, 0, NULL}};
+    METHOD(fill_rows), METHOD(fill_quantiles), METHOD(table_of), METHOD(count_texts),
+    METHOD(multiply), {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "Maps that share their knots, behind names and rows."},
                               {Py_tp_new, look_up_new},
