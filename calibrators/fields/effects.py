@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
-from calibrators.maps import compiled
-from calibrators.samples import Floats, Integers, Singles
+from calibrators.samples import Floats, Integers, Singles, compiled
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
@@ -147,7 +146,7 @@ class _FieldTerm:
     """The effects of a field's values by code; -1 is a value without a row, which counts as other,
     but is less certain."""
 
-    __slots__ = ("_codes", "_names", "name", "place_of", "ratio_of", "ratios", "table", "variances")
+    __slots__ = ("_codes", "name", "names", "place_of", "ratio_of", "ratios", "table", "variances")
 
     def __init__(self, name: str, table: EffectTable) -> None:
         table.check(name)
@@ -160,18 +159,18 @@ class _FieldTerm:
         self.variances = _variances(table)
         # What is not said is the mean over all values, whose effects are centred.
         self.variances[0] = 0.0
-        self._codes, self._names = np.append(np.arange(len(table.names)), -1.0), None
+        self._codes, self.names = np.append(np.arange(len(table.names)), -1.0), None
         if compiled:
             # Names with too many hashes alike are left to Python, whose hashes nobody can foresee.
             with suppress(ValueError):
-                self._names = compiled.table_of(table.names)
+                self.names = compiled.table_of(table.names)
 
     def multiply(self, found: Floats, given: Given | int) -> None:
         """Products of n scores, (n,), by the ratios of these values, or codes."""
-        if type(given) is Texts and self._names:
-            compiled.multiply(given.array, self._names, self.ratios, found)
-        elif isinstance(given, int | np.ndarray):
+        if isinstance(given, int | np.ndarray):
             found *= self.ratios.take(given)
+        elif type(given) is Texts and self.names:
+            found *= self._taken(given, self.ratios)
         else:
             found *= np.fromiter(self.each(given, len(found)), np.float64, len(found))
 
@@ -185,11 +184,14 @@ class _FieldTerm:
             return self.place_of.get(given, -1)
         if _are_codes(given):
             return given
-        if type(given) is Texts and self._names:
-            found = np.ones(len(given))
-            compiled.multiply(given.array, self._names, self._codes, found)
-            return found.astype(np.int32)
+        if type(given) is Texts and self.names:
+            return self._taken(given, self._codes).astype(np.int32)
         return np.fromiter(map(self.place_of.get, given, repeat(-1)), np.int32, len(given))
+
+    def _taken(self, given: Texts, column: Floats) -> Floats:
+        found = np.empty(len(given))
+        compiled.fill_products((given.array,), (self.names,), (column,), found, None)
+        return found
 
 
 def _variances(table: EffectTable) -> Floats:
@@ -284,6 +286,11 @@ class FieldEffects:
         self._campaigns = [self._deviation(name, table) for name, table in self.tables[2].items()]
         self._remembered = _Products(self._product)
         self._variances = _Products(lambda values: float(self._summed(values, 1)[0]))
+        terms = [self._terms[place] for place in self._effective]
+        self._names = tuple(term.names for term in terms)
+        self._ratios = tuple(term.ratios for term in terms)
+        one_by_one = self._pairs or self._campaigns or None in self._names
+        self._in_one_step = [] if one_by_one else [term.name for term in terms]
         # One search for all values of a score costs half of one for each, where it finds them.
         self._remembers = prod(len(term.place_of) for term in self._terms) <= _REMEMBERED
 
@@ -433,6 +440,12 @@ class FieldEffects:
         self, probabilities: Floats, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
+        texts = [fields.get(name) for name in self._in_one_step]
+        arrays = tuple(each.array for each in texts if type(each) is Texts)
+        if arrays and len(arrays) == len(texts):
+            found = np.empty(len(probabilities))
+            compiled.fill_products(arrays, self._names, self._ratios, found, probabilities)
+            return found
         raised = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))
         below = 1.0 - probabilities
         below += raised

@@ -17,13 +17,13 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrators.maps import compiled
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
 from calibrators.samples import (
     Floats,
     Integers,
     Singles,
     check_unit_interval,
+    compiled,
     file_memory,
     places_of,
 )

@@ -1,5 +1,6 @@
 """`POST /v1/calibrate` with fields: the maps' probabilities with effects in them, in every form."""
 
+import json
 import math
 import time
 
@@ -25,6 +26,7 @@ from tests.columns.bodies import (
 )
 
 PATH = "/v1/calibrate"
+JSON = "application/json"
 COLUMNS = {"Content-Type": "application/vnd.sirocco.columns"}
 N = 100
 CAMPAIGNS = ["hats", "shoes"] * 50
@@ -121,6 +123,27 @@ def test_json_columns_and_rows_have_the_effects_in_them(fielded, number):
     assert of_rows["probabilities"][1::2] == SCORES[:number]
     assert of_rows["effects"][1::2] == [{}] * number
     assert "effects" not in post(fielded, columns(number))
+
+
+def test_every_way_to_write_columns_of_fields_gives_the_same(fielded):
+    """Long bodies keep them in JSON, where that says what it means."""
+    asked = columns()
+    odd = {**asked, "fields": {"device": ["ios", 'a"b', "tür", "tv"] * 25, "placement": "top"}}
+    none = {**asked, "fields": {"device": ["ios", "none", "none", "tv"] * 25, "placement": "top"}}
+
+    def sent(text: str):
+        answer = fielded.http.post(PATH, content=text.encode(), headers={"Content-Type": JSON})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["probabilities"]
+
+    expected = sent(json.dumps(asked))
+    dense, indented = json.dumps(asked, separators=(",", ":")), json.dumps(asked, indent=1)
+    escaped = dense.replace('"ios"', '"\\u0069os"')
+    twice = dense.replace('"fields":{', '"fields":{"device":7,')
+    for text in (dense, indented, escaped, twice):
+        assert sent(text) == expected
+    assert sent(json.dumps(odd)) == sent(json.dumps(odd, ensure_ascii=False))
+    assert sent(json.dumps(odd)) == sent(json.dumps(none))
 
 
 def test_what_is_left_out_counts_as_other(fielded):
@@ -230,6 +253,14 @@ LENGTH = "must have 1 to 256 bytes"
         ({"device": ["ios"] * 3 + [""] + ["tv"] * 96}, "fields.device[3]", LENGTH, '""'),
         ({"device": "x" * 257}, "fields.device", LENGTH, '"' + "x" * 60 + "..."),
         ({"device": ["ios"] * 99}, "fields.device", "has 99 items beside 100 scores; ", None),
+        ({"device": ["ios"] * 99 + ["a\x1fb"]}, "fields.device[99]", LENGTH, '"a\\u001fb"'),
+        (
+            {"device": ["ios"] * 99 + ["x" * 257]},
+            "fields.device[99]",
+            LENGTH,
+            '"' + "x" * 60 + "...",
+        ),
+        ({"device": []}, "fields.device", "has 0 items beside 100 scores; ", None),
         ({"device": ["ios"] * 99 + [7]}, "fields.device[99]", "must be a string", "7"),
         ({"device": 7}, "fields.device", "must be a string, in columns an array", "7"),
         ([], "fields", "must be an object of declared fields", "[]"),

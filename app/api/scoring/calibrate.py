@@ -91,8 +91,7 @@ from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
 from calibrators.fields.effects import Texts
-from calibrators.maps import compiled
-from calibrators.samples import Floats
+from calibrators.samples import Floats, compiled
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 _UNREAD: Final = msgspec.json.Decoder(UnreadFields)

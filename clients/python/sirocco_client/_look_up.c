@@ -39,13 +39,9 @@ enum { LONGEST_TEXT = 256, MOST_STEPS = 128 };
 
 enum { SPANS, KNOTS, SEGMENTS, COLUMNS };
 
-typedef struct {
-    int64_t first, length, shift;
-} Span;
+typedef struct { int64_t first, length, shift; } Span;
 
-typedef struct {
-    double value, slope;
-} Segment;
+typedef struct { double value, slope; } Segment;
 
 typedef struct {
     PyObject_HEAD
@@ -195,25 +191,22 @@ static int are_equal(Py_ssize_t some, Py_ssize_t others) {
     return 0;
 }
 
-static PyObject *at(PyObject *object, PyObject *const *args, Py_ssize_t n) {
-    LookUp *self = (LookUp *)object;
-    if (!are(n, 2)) return NULL;
-    PyObject *row = PyDict_GetItemWithError(self->rows, args[0]);
-    if (row == NULL) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    if (!PyFloat_Check(args[1])) Py_RETURN_NONE;
-    double score = PyFloat_AsDouble(args[1]);
-    if (!(score >= 0.0 && score <= 1.0)) Py_RETURN_NONE;
-    int64_t number = PyLong_AsLongLong(row);
-    if ((number == -1 && PyErr_Occurred()) || !are_rows(self->count, &number, 1)) return NULL;
-    return PyFloat_FromDouble(found_in(self, number, score));
-}
-
 static PyObject *found_for(const LookUp *self, PyObject *number, PyObject *score) {
     if (number == NULL || score == NULL) return NULL;
     int64_t row = PyLong_AsLongLong(number);
     double asked = PyFloat_AsDouble(score);
     if (PyErr_Occurred() || !are_rows(self->count, &row, 1)) return NULL;
     return PyFloat_FromDouble(found_in(self, row, asked));
+}
+
+static PyObject *at(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    if (!are(n, 2)) return NULL;
+    PyObject *row = PyDict_GetItemWithError(((LookUp *)object)->rows, args[0]);
+    if (row == NULL) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    if (!PyFloat_Check(args[1])) Py_RETURN_NONE;
+    double score = PyFloat_AsDouble(args[1]);
+    if (!(score >= 0.0 && score <= 1.0)) Py_RETURN_NONE;
+    return found_for((LookUp *)object, row, args[1]);
 }
 
 static PyObject *of_row(PyObject *object, PyObject *const *args, Py_ssize_t n) {
@@ -261,25 +254,18 @@ static PyObject *fill_rows(PyObject *Py_UNUSED(module), PyObject *const *args, P
     return i < count ? NULL : PyBool_FromLong(known == count);
 }
 
-static void search_all(const LookUp *self, const Py_buffer *given) {
-    Py_ssize_t count = size_of(&given[0], 1);
-    for (Py_ssize_t from = 0; from < count; from += AT_ONCE)
-        search(self, (const int64_t *)given[0].buf + from, (const double *)given[1].buf + from,
-               (double *)given[2].buf + from, count - from < AT_ONCE ? count - from : AT_ONCE);
-}
-
 static int search_columns(const LookUp *self, const Py_buffer *given) {
     Py_ssize_t count = size_of(&given[0], 1);
+    const int64_t *rows = given[0].buf;
+    const double *scores = given[1].buf;
+    double *found = given[2].buf;
     if (!are_equal(size_of(&given[1], 1), count) || !are_equal(size_of(&given[2], 1), count)
-        || !are_rows(self->count, given[0].buf, count))
+        || !are_rows(self->count, rows, count))
         return -1;
-    if (count < LONG) {
-        search_all(self, given);
-        return 0;
-    }
-    Py_BEGIN_ALLOW_THREADS
-    search_all(self, given);
-    Py_END_ALLOW_THREADS
+    PyThreadState *state = count < LONG ? NULL : PyEval_SaveThread();
+    for (Py_ssize_t i = 0; i < count; i += AT_ONCE)
+        search(self, rows + i, scores + i, found + i, count - i < AT_ONCE ? count - i : AT_ONCE);
+    if (state) PyEval_RestoreThread(state);
     return 0;
 }
 
@@ -292,9 +278,7 @@ static PyObject *look_up(PyObject *object, PyObject *const *args, Py_ssize_t n) 
 
 /* At which log-odds of the score standard deviations are known: from low on, so many to one of
    them; the scores of the first and of the last. */
-typedef struct {
-    double low, scale, lowest, highest;
-} Grid;
+typedef struct { double low, scale, lowest, highest; } Grid;
 
 enum { SPREADS, GRID, ROWS, SCORES, PROBABILITIES, VARIANCES, FACTORS, FOUND, GIVEN };
 
@@ -418,20 +402,12 @@ static PyObject *table_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return capsule;
 }
 
-/* Whether all texts are what stands between their quotes: without escapes, in ASCII. */
-FOR_EACH_KIND
-static int is_plain(const unsigned char *text, Py_ssize_t length) {
-    unsigned char odd = 0;
-    for (Py_ssize_t i = 0; i < length; i++)
-        odd |= (text[i] < ' ') | (text[i] == '\\') | (text[i] >> 7);
-    return !odd;
-}
-
-/* How many texts, all of 1 to 256 bytes, an array of them has; 0 of anything else. With a table
-   multiplies what was found by what a column says of each, last of what has no name. */
-static Py_ssize_t texts_in(const Py_buffer *given, Table *table) {
-    const char *at = given[0].buf, *end = at + given[0].len, *text, *quote;
-    Py_ssize_t count = 0, most = table ? size_of(&given[2], 1) : PY_SSIZE_T_MAX;
+/* How many texts, all of 1 to 256 bytes, an array has, up to so many; 0 of anything else. With a
+   table each multiplies a number by what the column has at its place, or last. */
+static Py_ssize_t texts_in(const Py_buffer *json, Py_ssize_t most, Table *table,
+                           const double *column, double *found) {
+    const char *at = json->buf, *end = at + json->len, *text, *quote;
+    Py_ssize_t count = 0;
     for (char before = '['; at < end && *at == before && count < most; before = ',', count++) {
         for (text = at + 1; text < end && *text == ' ';) text++;
         if (text == end || *text++ != '"' || !(quote = memchr(text, '"', end - text))) return 0;
@@ -439,28 +415,53 @@ static Py_ssize_t texts_in(const Py_buffer *given, Table *table) {
         for (at = quote + 1; at < end && *at == ' ';) at++;
         if (table == NULL) continue;
         const Slot *slot = slot_of(table, text, quote - text);
-        Py_ssize_t place = slot && slot->name ? slot->place : table->count;
-        ((double *)given[2].buf)[count] *= ((const double *)given[1].buf)[place];
+        found[count] *= column[slot && slot->name ? slot->place : table->count];
     }
     return end - at == 1 && *at == ']' ? count : 0;
 }
 
+/* The same, where they are what stands between their quotes: without escapes, in ASCII. */
+FOR_EACH_KIND
 static PyObject *count_texts(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     Py_buffer json;
+    unsigned char odd = 0;
     if (!are(n, 1) || PyObject_GetBuffer(args[0], &json, PyBUF_SIMPLE) < 0) return NULL;
-    Py_ssize_t count = is_plain(json.buf, json.len) ? texts_in(&json, NULL) : 0;
+    const unsigned char *text = json.buf, *end = text + json.len;
+    for (; text < end; text++) odd |= (*text < ' ') | (*text == '\\') | (*text >> 7);
+    Py_ssize_t count = odd ? 0 : texts_in(&json, PY_SSIZE_T_MAX, NULL, NULL, NULL);
     return released(&json, 1, PyLong_FromSsize_t(count));
 }
 
-/* Multiplies numbers by what a column says of the texts of an array; whether there are as many. */
-static PyObject *multiply(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    Py_buffer given[3] = {0};
-    Table *table = are(n, 4) ? PyCapsule_GetPointer(args[1], "names") : NULL;
-    int done = table && PyObject_GetBuffer(args[0], &given[0], PyBUF_SIMPLE) == 0
-               && read_columns(args + 2, given + 1, "dD") == 0
-               && are_equal(size_of(&given[1], 1), (Py_ssize_t)table->count + 1);
-    int all = done && texts_in(given, table) == size_of(&given[2], 1);
-    return released(given, 3, done ? PyBool_FromLong(all) : NULL);
+static int multiply_by(PyObject *array, PyObject *names, PyObject *column, const Py_buffer *found) {
+    Py_buffer given[2] = {0};
+    Py_ssize_t count = size_of(found, 1);
+    Table *table = names ? PyCapsule_GetPointer(names, "names") : NULL;
+    int done = table && PyObject_GetBuffer(array, &given[0], PyBUF_SIMPLE) == 0
+               && read_columns(&column, &given[1], "d") == 0
+               && are_equal(size_of(&given[1], 1), table->count + 1)
+               && are_equal(texts_in(&given[0], count, table, given[1].buf, found->buf), count);
+    released(given, 2, NULL);
+    return done;
+}
+
+/* Writes the products of what columns say of the texts of arrays, or the probabilities whose odds
+   are multiplied by them. */
+static PyObject *fill_products(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_buffer given[2] = {0};
+    int done = are(n, 5) && read_columns(args + 3, given, "Dv") == 0
+               && (!given[1].obj || are_equal(size_of(&given[1], 1), size_of(&given[0], 1)));
+    double *found = given[0].buf, *probabilities = given[1].buf;
+    Py_ssize_t count = done ? size_of(&given[0], 1) : 0, all = done ? PyTuple_Size(args[0]) : -1;
+    for (Py_ssize_t i = 0; i < count; i++) found[i] = 1.0;
+    for (Py_ssize_t i = 0; done && i < all; i++) {
+        PyObject *names = PyTuple_GetItem(args[1], i), *column = PyTuple_GetItem(args[2], i);
+        done = column && multiply_by(PyTuple_GetItem(args[0], i), names, column, &given[0]);
+    }
+    for (Py_ssize_t i = 0; probabilities && i < count; i++) {
+        double raised = probabilities[i] * found[i];
+        found[i] = raised / ((1.0 - probabilities[i]) + raised);
+    }
+    return released(given, 2, PyErr_Occurred() ? NULL : Py_NewRef(Py_None));
 }
 
 #define METHOD(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
@@ -470,7 +471,7 @@ static PyMethodDef methods[] = {
 
 static PyMethodDef functions[] = {
     METHOD(fill_rows), METHOD(fill_quantiles), METHOD(table_of), METHOD(count_texts),
-    METHOD(multiply), {NULL, NULL, 0, NULL}};
+    METHOD(fill_products), {NULL, NULL, 0, NULL}};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "Maps that share their knots, behind names and rows."},
                               {Py_tp_new, look_up_new},
@@ -491,9 +492,7 @@ static int fill_module(PyObject *module) {
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, fill_module}, {0, NULL}};
 
-static PyModuleDef of_module = {.m_base = PyModuleDef_HEAD_INIT,
-                                .m_name = "_look_up",
-                                .m_methods = functions,
-                                .m_slots = module_slots};
+static PyModuleDef of_module = {PyModuleDef_HEAD_INIT, .m_name = "_look_up",
+                                .m_methods = functions, .m_slots = module_slots};
 
 PyMODINIT_FUNC PyInit__look_up(void) { return PyModuleDef_Init(&of_module); }

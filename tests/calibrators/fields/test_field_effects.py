@@ -1,15 +1,18 @@
 """Effects of fields: one product by every way, bytes that come back, atlases that carry them."""
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from app.worker.fitting import filled, kept, only, replaced
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effects import EffectTable, FieldEffects, Given
+from calibrators.fields.effects import EffectTable, FieldEffects, Given, Texts
 from calibrators.fields.sums import SEPARATOR
-from calibrators.samples import Floats
+from calibrators.samples import Floats, compiled
 from tests.calibrators.damage import assert_refused_or_sound
 
 DEVICE = EffectTable.of({"": 0.1, "ios": 0.7, "web": -0.3}, {"ios": 0.2})
@@ -90,6 +93,143 @@ def test_one_value_for_all_and_fields_that_are_not_given():
     assert bits(EFFECTS.odds_ratios("b", {"colour": "red"}, 5)) == bits(
         EFFECTS.odds_ratios("b", {}, 5)
     )
+
+
+def texts(values: Given) -> Given:
+    """As they stand in JSON, where they are an array of what may be left there."""
+    array = json.dumps(values).encode()
+    return Texts(array, len(values)) if isinstance(values, list) else values
+
+
+KNOWN = ("", "a", "ab", "abcdefgh", "abcdefghi", "zürich", 'q"', "b\\", "a\0", "x" * 256)
+TABLE = EffectTable.of({name: place / 10 for place, name in enumerate(KNOWN)}, {"ab": 0.5})
+
+
+@pytest.mark.parametrize("compiling", [True, False])
+def test_texts_in_json_have_the_effects_of_lists_to_the_same_bits(monkeypatch, compiling):
+    if not compiling:
+        monkeypatch.setattr("calibrators.fields.effects.compiled", None)
+    said = {name: [each or "none" for each in FIELDS[name]] for name in FIELDS}
+    tables = ({"device": DEVICE, "place": PLACE}, {"device*place": PAIR}, {"device": OWN})
+    rng = np.random.default_rng(0)
+    names = ["a", "ab", "abc", "abcdefgh", "abcdefghi", "abcdefgi", "x" * 256, "x" * 255]
+    many = {name: rng.choice(names, 2000).tolist() for name in ("device", "place")}
+
+    for number in (1, 2, 3):
+        effects = FieldEffects(*tables[:number])
+        for fields in (said, {**said, "place": "top"}, {"device": said["device"], "colour": "red"}):
+            left = {name: texts(values) for name, values in fields.items()}
+            for way in ("odds_ratios", "variances"):
+                found, expected = (
+                    getattr(effects, way)(CAMPAIGNS, each, 5) for each in (left, fields)
+                )
+                assert bits(found) == bits(expected)
+            expected = effects.applied(P, CAMPAIGNS, fields)
+            assert bits(effects.applied(P, CAMPAIGNS, left)) == bits(expected)
+            few = effects.applied_to_few(P.tolist(), CAMPAIGNS, fields)
+            assert bits(np.array(few)) == bits(expected)
+            assert effects.explained(CAMPAIGNS, left, 5) == effects.explained(CAMPAIGNS, fields, 5)
+    effects, p = FieldEffects({"device": TABLE, "place": TABLE}), rng.random(2000)
+    left = {name: texts(values) for name, values in many.items()}
+    assert effects.applied(p, "", left).tobytes() == effects.applied(p, "", many).tobytes()
+    codes = effects.codes("device", left["device"])
+    assert codes.tobytes() == effects.codes("device", many["device"]).tobytes()
+    if compiling and compiled:
+        with pytest.raises(ValueError, match="unequal"):
+            effects.applied(p[1:], "", left)
+
+
+@pytest.mark.skipif(compiled is None, reason="there was no compiler")
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8"), max_size=9) | st.sampled_from([*KNOWN, "x" * 257])
+    ),
+    st.booleans(),
+)
+def test_texts_that_are_counted_are_those_that_json_has(values, is_dense):
+    separators = (",", ":") if is_dense else (" , ", " : ")
+    array = json.dumps(values, ensure_ascii=False, separators=separators).encode()
+    unlike = [v for v in values if not v.isascii() or json.dumps(v, ensure_ascii=False) != f'"{v}"']
+    plain = not unlike and all(0 < len(value) <= 256 for value in values)
+
+    number = compiled.count_texts(array)
+
+    assert number == (len(values) if plain else 0)
+    if number:
+        assert json.loads(array) == values
+        expected = [KNOWN.index(value) if value in KNOWN else -1.0 for value in values]
+        found = np.empty(number)
+        column = np.append(np.arange(len(KNOWN)), -1.0)
+        table = compiled.table_of(KNOWN)
+        compiled.fill_products((array,), (table,), (column,), found, None)
+        assert found.tolist() == expected
+
+
+ODD_ARRAYS = [b"", b"[", b"]", b"[]", b'"a"', b'["a"', b'["a",]', b'[,"a"]', b'["a""b"]', b'["a"]]']
+ODD_ARRAYS += [b'["a"],', b'["a",1]', b'["a",["b"]]', b'[""]', b'["a\nb"]', b'["a",\n"b"]', b'["a]']
+ODD_ARRAYS += [b'["\\u0061"]', b'["\\""]', b'["\xc3\xbc"]', b'["\xff"]', b'["%s"]' % (b"x" * 257)]
+
+
+@pytest.mark.skipif(compiled is None, reason="there was no compiler")
+def test_what_is_no_array_of_plain_texts_is_not_counted_and_nothing_is_read_beyond_it():
+    table = compiled.table_of(("", "a"))
+    column, found = np.array([1.0, 2.0, 3.0]), np.empty(1)
+
+    for array in ODD_ARRAYS:
+        assert compiled.count_texts(array) == 0
+    assert compiled.count_texts(b'[ "a" , "b"]') == 2
+    for array in (b"[", b'["a"', b'["a","b"]', b'["a', b"", b'["a",'):
+        with pytest.raises(ValueError, match="unequal"):
+            compiled.fill_products((array,), (table,), (column,), found, None)
+    for wrong in (
+        ((b'["a"]',), (table,), (column[:2],), found, None),
+        ((b'["a"]',), (table,), (column,), found, np.ones(2)),
+    ):
+        with pytest.raises(ValueError, match="unequal"):
+            compiled.fill_products(*wrong)
+    for wrong in (
+        (b'["a"]', (table,), (column,), found, None),
+        ((b'["a"]',), (), (column,), found, None),
+        ((b'["a"]',), (table,), (), found, None),
+        ((b'["a"]',), ("names",), (column,), found, None),
+        ((7,), (table,), (column,), found, None),
+        ((b'["a"]',), (table,), (column.astype("f4"),), found, None),
+        ((b'["a"]',), (table,), (column,), found),
+        ((b'["a"]',), (table,), (column,), found, 7),
+    ):
+        with pytest.raises((TypeError, ValueError, IndexError, SystemError)):
+            compiled.fill_products(*wrong)
+    for names in (["a"], ("a", 7), ("\ud800",)):
+        with pytest.raises((TypeError, SystemError, UnicodeEncodeError)):
+            compiled.table_of(names)
+    with pytest.raises(TypeError):
+        compiled.count_texts("[]")
+
+
+def alike() -> list[str]:
+    """Names of sixteen bytes, of which the second eight undo what the first did to the hash."""
+    factor, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
+    undone, found = pow(factor, -1, 1 << 64), []
+    for number in range(10**7, 10**7 + 60_000):
+        first = int.from_bytes(str(number).encode(), "little") * factor & mask
+        mixed = (first ^ first >> 47) * factor & mask
+        second = (mixed ^ mixed >> 47) * undone & mask
+        name = str(number).encode() + second.to_bytes(8, "little")
+        if name.isascii() and len(found) < 200:
+            found.append(name.decode())
+    return found
+
+
+@pytest.mark.skipif(compiled is None, reason="there was no compiler")
+def test_names_whose_hashes_are_alike_are_left_to_python():
+    names = alike()
+    effects = FieldEffects({"device": EffectTable.of({"": 0.0, **dict.fromkeys(names, 0.5)}, {})})
+    with pytest.raises(ValueError, match="too many"):
+        compiled.table_of(effects.tables[0]["device"].names)
+    fields = {"device": [names[0], "b"]}
+    left = {name: texts(values) for name, values in fields.items()}
+    p = np.array([0.25, 0.5])
+    assert effects.applied(p, "", left).tolist() == effects.applied(p, "", fields).tolist()
 
 
 @pytest.mark.parametrize(
