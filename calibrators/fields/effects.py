@@ -42,6 +42,9 @@ class Texts(Sequence[str]):
     def __getitem__(self, place: Any) -> Any:
         return self._read[place]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
     @cached_property
     def _read(self) -> list[str]:
         return cast(list[str], json.loads(bytes(self.array)))
@@ -245,11 +248,6 @@ def _are_codes(given: Given) -> TypeGuard[Codes]:
     return isinstance(given, np.ndarray)
 
 
-_ONE: Final = {str}
-_BY_CODE: Final = {Texts, np.ndarray}
-"""Whose effects are found faster than what is remembered by the values."""
-
-
 class FieldEffects:
     """Effects by field value, by pair of values, and by campaign and value; immutable.
 
@@ -348,7 +346,7 @@ class FieldEffects:
         self, place: int, term: _KeyedTerm, campaigns: Sequence[str] | str, given: Given, n: int
     ) -> Floats:
         """What campaigns add to the effects of one field."""
-        if n <= _FEW and type(given) not in _BY_CODE:
+        if n <= _FEW and not _are_codes(given):
             return self._of_campaigns[place].of_columns((campaigns, given), n)
         codes = self._terms[place].coded(given)
         return np.asarray(term.ratios.take(term.places(self._campaign_codes(campaigns), codes)))
@@ -361,9 +359,10 @@ class FieldEffects:
     def _products(self, given: Sequence[Given], n: int) -> Floats | float:
         """Of fields and pairs."""
         kinds = set(map(type, given))
-        if kinds <= _ONE:
+        if kinds <= {str}:
             return self._remembered[tuple(given)]
-        if n <= _FEW and kinds.isdisjoint(_BY_CODE) and (self._pairs or self._remembers):
+        by_code = {Texts, np.ndarray} & kinds
+        if n <= _FEW and not by_code and (self._pairs or self._remembers):
             return self._remembered.of_columns(given, n)
         found, codes = np.ones(n), self._coded(given) if self._pairs else []
         for place in self._effective:
@@ -410,7 +409,8 @@ class FieldEffects:
         is neglected, and so are half-lives and variances that are other than fitted. A field that
         is not given, or has no value, adds nothing."""
         given = [fields.get(name, OTHER) for name in self.fields]
-        few = self._remembers and n <= _FEW and _BY_CODE.isdisjoint(map(type, given))
+        by_code = {Texts, np.ndarray}.intersection(map(type, given))
+        few = self._remembers and n <= _FEW and not by_code
         found = (self._variances.of_columns if few else self._summed)(given, n)
         of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
         for place, own in self._campaigns:

@@ -89,6 +89,20 @@ def fielded(settings):
         yield service
 
 
+@pytest.fixture(scope="module")
+def unpaired(settings):
+    """One that knows no pairs, and leaves columns of fields in JSON."""
+    with alone(settings, fields=("device", "placement")) as service:
+        tables, _, campaigns = effects().tables
+        service.publish(
+            {
+                "click": Atlas.build(maps()).with_effects(FieldEffects(tables)),
+                "conversion": Atlas.build(maps()).with_effects(FieldEffects(tables, {}, campaigns)),
+            }
+        )
+        yield service
+
+
 def post(service, asked, **params):
     answer = service.http.post(PATH, json=asked, params=params)
     assert answer.status_code == 200, answer.text
@@ -125,22 +139,26 @@ def test_json_columns_and_rows_have_the_effects_in_them(fielded, number):
     assert "effects" not in post(fielded, columns(number))
 
 
-def test_every_way_to_write_columns_of_fields_gives_the_same(fielded):
-    """Long bodies keep them in JSON, where that says what it means."""
-    asked = columns()
+@pytest.mark.parametrize("target", ["click", "conversion"])
+def test_every_way_to_write_columns_of_fields_gives_the_same(unpaired, target):
+    asked = columns(target=target)
+    rows = [
+        {"target": target, "campaign": c, "score": s, "fields": {"device": d, "placement": p}}
+        for c, s, d, p in zip(CAMPAIGNS, SCORES, DEVICES, PLACES, strict=True)
+    ]
     odd = {**asked, "fields": {"device": ["ios", 'a"b', "tür", "tv"] * 25, "placement": "top"}}
     none = {**asked, "fields": {"device": ["ios", "none", "none", "tv"] * 25, "placement": "top"}}
 
     def sent(text: str):
-        answer = fielded.http.post(PATH, content=text.encode(), headers={"Content-Type": JSON})
+        answer = unpaired.http.post(PATH, content=text.encode(), headers={"Content-Type": JSON})
         assert answer.status_code == 200, answer.text
         return answer.json()["probabilities"]
 
-    expected = sent(json.dumps(asked))
+    expected = sent(json.dumps({"rows": rows}))
     dense, indented = json.dumps(asked, separators=(",", ":")), json.dumps(asked, indent=1)
     escaped = dense.replace('"ios"', '"\\u0069os"')
     twice = dense.replace('"fields":{', '"fields":{"device":7,')
-    for text in (dense, indented, escaped, twice):
+    for text in (json.dumps(asked), dense, indented, escaped, twice):
         assert sent(text) == expected
     assert sent(json.dumps(odd)) == sent(json.dumps(odd, ensure_ascii=False))
     assert sent(json.dumps(odd)) == sent(json.dumps(none))
@@ -266,8 +284,9 @@ LENGTH = "must have 1 to 256 bytes"
         ([], "fields", "must be an object of declared fields", "[]"),
     ],
 )
-def test_a_refusal_names_field_value_and_rule(fielded, fields, field, rule, value):
-    broken_rule(fielded.http.post(PATH, json=columns(fields=fields)), field, rule, value)
+def test_a_refusal_names_field_value_and_rule(fielded, unpaired, fields, field, rule, value):
+    for service in (fielded, unpaired):
+        broken_rule(service.http.post(PATH, json=columns(fields=fields)), field, rule, value)
 
 
 def test_refusals_of_rows_and_of_binary_columns(fielded):

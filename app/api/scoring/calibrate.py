@@ -408,8 +408,9 @@ def _response(
     if head.in_columns:
         return respond(body, head.accept, resources, caller)
     settings, explain = resources.settings, head.explain
-    is_short = len(body) < _LONG
-    request = decode(body, DECODER, RULES, most_slowly) if is_short else _long(body, most_slowly)
+    # With pairs it is faster to remember the products of texts.
+    plainly = len(body) < _LONG or settings.field_pairs
+    request = decode(body, DECODER, RULES, most_slowly) if plainly else _long(body, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
