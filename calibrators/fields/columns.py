@@ -1,4 +1,5 @@
-"""Fields of events as columns: which of them are chosen, one behind the other, and their bytes.
+"""Fields of scores as they are given, and of events as columns: which of them are chosen, one
+behind the other, and their bytes.
 
 The bytes are, little-endian, the number of fields u1, and of each
 
@@ -8,21 +9,94 @@ The bytes are, little-endian, the number of fields u1, and of each
     codes u2 or u4 (n): the value of each event, as its place among these
 """
 
+import json
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.bins.codecs import unpack_names
-from calibrators.fields.sums import FieldColumn
+from calibrators.fields.sums import OTHER, FieldColumn
+from calibrators.samples import Floats
 
 LONGEST_VALUE: Final = 256
 """Bytes of a value."""
 
 FieldColumns = Mapping[str, FieldColumn]
 """By name; of a field that is not there every event's value is other."""
+
+MOST_REMEMBERED: Final = 1 << 14
+
+Codes = NDArray[np.int32]
+"""Places of values among those of a field; 0 is other."""
+
+
+class Texts(Sequence[str]):
+    """Values of n scores, of 1 to 256 bytes each, as they stand in an array of JSON, in ASCII and
+    without escapes. Compiled look-ups find their effects there, all else reads them."""
+
+    def __init__(self, array: Any, length: int) -> None:
+        self.array, self._length = array, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._read[place]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read)
+
+    @cached_property
+    def _read(self) -> list[str]:
+        return cast(list[str], json.loads(bytes(self.array)))
+
+
+Given = str | Sequence[str] | Codes
+"""A field's values of n scores: one for all, one each, or the codes of one each."""
+
+
+class RatioOf(dict[str, float]):
+    """Odds ratios by value; of a value without a row that of other."""
+
+    __slots__ = ()
+
+    def __missing__(self, value: str) -> float:
+        return self[OTHER]
+
+
+def are_codes(given: Given) -> TypeGuard[Codes]:
+    return isinstance(given, np.ndarray)
+
+
+class Products(dict[tuple[Given, ...], float]):
+    """Products, or sums, by the values of a score; each is worked out when it first comes."""
+
+    __slots__ = ("_product",)
+
+    def __init__(self, product: Callable[[Sequence[str]], float]) -> None:
+        super().__init__()
+        self._product = product
+
+    def __missing__(self, values: tuple[str, ...]) -> float:
+        if len(self) >= MOST_REMEMBERED:
+            self.clear()
+        found = self[values] = self._product(values)
+        return found
+
+    def of_columns(self, given: Sequence[Given], n: int) -> Floats:
+        """Of n scores, (n,)."""
+        return np.fromiter(self.each(given, n), np.float64, n)
+
+    def each(self, given: Sequence[Given], n: int) -> Iterator[float]:
+        """The same, one after the other."""
+        columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
+        values = zip(*columns, strict=True) if given else repeat((), n)
+        return map(self.__getitem__, values)
 
 
 def chosen(columns: FieldColumns, kept: NDArray[Any] | slice) -> dict[str, FieldColumn]:

@@ -5,60 +5,30 @@ machine, which exponentials are not: p' = p m / ((1 - p) + p m), where m is the 
 ratios in the order fields, pairs, campaigns.
 """
 
-import json
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise, repeat
 from math import prod
 from operator import mul
-from typing import Any, Final, Self, TypeGuard, cast
+from typing import Final, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
+from calibrators.fields.columns import MOST_REMEMBERED as _REMEMBERED
+from calibrators.fields.columns import Codes, Given, Products, RatioOf, Texts, are_codes
 from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
 from calibrators.samples import Floats, Integers, Singles, compiled
-
-Codes = NDArray[np.int32]
-"""Places of values among those of a field; 0 is other."""
-
-
-class Texts(Sequence[str]):
-    """Values of n scores, each of 1 to 256 bytes, as they stand in an array of JSON without escapes
-    and beyond ASCII nothing: where effects are compiled they are looked up there."""
-
-    def __init__(self, array: Any, length: int) -> None:
-        self.array, self._length = array, length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._read[place]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read)
-
-    @cached_property
-    def _read(self) -> list[str]:
-        return cast(list[str], json.loads(bytes(self.array)))
-
-
-Given = str | Sequence[str] | Codes
-"""A field's values of n scores: one for all, one each, or the codes of one each."""
 
 MOST_TERMS: Final = 20
 """Fields, and pairs of them."""
 
 _FEW: Final = 1024
 """Up to so many scores products are remembered by their values; more are cheaper by code."""
-_REMEMBERED: Final = 1 << 14
 _BEHIND: Final = np.iinfo(np.int64).max
 
 LARGEST: Final = 1e4
@@ -136,15 +106,6 @@ class EffectTable:
         return cls(names, ratios, np.frombuffer(data, "<f4", rows, offset + 8 * rows)), end
 
 
-class _RatioOf(dict[str, float]):
-    """Odds ratios by value; of a value without a row that of other."""
-
-    __slots__ = ()
-
-    def __missing__(self, value: str) -> float:
-        return self[OTHER]
-
-
 class _FieldTerm:
     """The effects of a field's values by code; -1 is a value without a row, which counts as other,
     but is less certain."""
@@ -158,7 +119,7 @@ class _FieldTerm:
         self.name, self.table = name, table
         self.place_of = {value: place for place, value in enumerate(table.names)}
         self.ratios = np.append(table.odds_ratios, table.odds_ratios[0])
-        self.ratio_of = _RatioOf(table.by_name)
+        self.ratio_of = RatioOf(table.by_name)
         self.variances = _variances(table)
         # What is not said is the mean over all values, whose effects are centred.
         self.variances[0] = 0.0
@@ -185,7 +146,7 @@ class _FieldTerm:
     def coded(self, given: Given) -> Codes | int:
         if isinstance(given, str):
             return self.place_of.get(given, -1)
-        if _are_codes(given):
+        if are_codes(given):
             return given
         if type(given) is Texts and self.names:
             return self._taken(given, self._codes).astype(np.int32)
@@ -244,10 +205,6 @@ Places = Integers | Codes | int
 _Term = _FieldTerm | _KeyedTerm
 
 
-def _are_codes(given: Given) -> TypeGuard[Codes]:
-    return isinstance(given, np.ndarray)
-
-
 class FieldEffects:
     """Effects by field value, by pair of values, and by campaign and value; immutable.
 
@@ -277,13 +234,13 @@ class FieldEffects:
         ]
         self._pairs = [self._pair(name, table) for name, table in self.tables[1].items()]
         rows = (row for table in self.tables[2].values() for row in table.names)
-        self._of_campaigns: dict[int, _Products] = {}
+        self._of_campaigns: dict[int, Products] = {}
         # 0 is a campaign without effects of its own.
         named = sorted({row_ends(row)[0] for row in rows})
         self._campaign_of = {name: code for code, name in enumerate(named, 1)}
         self._campaigns = [self._deviation(name, table) for name, table in self.tables[2].items()]
-        self._remembered = _Products(self._product)
-        self._variances = _Products(lambda values: float(self._summed(values, 1)[0]))
+        self._remembered = Products(self._product)
+        self._variances = Products(lambda values: float(self._summed(values, 1)[0]))
         terms = [self._terms[place] for place in self._effective]
         self._names = tuple(term.names for term in terms)
         self._ratios = tuple(term.ratios for term in terms)
@@ -317,7 +274,7 @@ class FieldEffects:
         place = self._place(field)
         values = self._terms[place].place_of
         term = _KeyedTerm(f"campaign{PAIR}{field}", table, self._campaign_of, values)
-        self._of_campaigns[place] = _Products(lambda key: self._ratio(place, term, key))
+        self._of_campaigns[place] = Products(lambda key: self._ratio(place, term, key))
         return place, term
 
     def codes(self, field: str, values: Sequence[str]) -> Codes:
@@ -346,7 +303,7 @@ class FieldEffects:
         self, place: int, term: _KeyedTerm, campaigns: Sequence[str] | str, given: Given, n: int
     ) -> Floats:
         """What campaigns add to the effects of one field."""
-        if n <= _FEW and not _are_codes(given):
+        if n <= _FEW and not are_codes(given):
             return self._of_campaigns[place].of_columns((campaigns, given), n)
         codes = self._terms[place].coded(given)
         return np.asarray(term.ratios.take(term.places(self._campaign_codes(campaigns), codes)))
@@ -361,8 +318,7 @@ class FieldEffects:
         kinds = set(map(type, given))
         if kinds <= {str}:
             return self._remembered[tuple(given)]
-        by_code = {Texts, np.ndarray} & kinds
-        if n <= _FEW and not by_code and (self._pairs or self._remembers):
+        if n <= _FEW and not kinds & {Texts, np.ndarray} and (self._pairs or self._remembers):
             return self._remembered.of_columns(given, n)
         found, codes = np.ones(n), self._coded(given) if self._pairs else []
         for place in self._effective:
@@ -453,13 +409,10 @@ class FieldEffects:
         return below
 
     def applied_to_few(
-        self,
-        probabilities: Sequence[float],
-        campaigns: Sequence[str] | str,
-        fields: Mapping[str, Given],
+        self, found: Sequence[float], campaigns: Sequence[str] | str, fields: Mapping[str, Given]
     ) -> list[float]:
         """`applied` to the last bit, faster where numpy would take longer to begin than to end."""
-        n, given = len(probabilities), [fields.get(name, OTHER) for name in self.fields]
+        n, given = len(found), [fields.get(name, OTHER) for name in self.fields]
         if self._pairs or self._remembers:
             ratios = [*self._remembered.each(given, n)]
         else:
@@ -469,8 +422,8 @@ class FieldEffects:
         for place, _ in self._campaigns:
             own = self._of_campaigns[place].each((campaigns, given[place]), n)
             ratios = [*map(mul, ratios, own)]
-        pairs = zip(probabilities, ratios, strict=True)
-        return [p * ratio / ((1.0 - p) + p * ratio) for p, ratio in pairs]
+        corrected = zip(found, ratios, strict=True)
+        return [p * ratio / ((1.0 - p) + p * ratio) for p, ratio in corrected]
 
     def campaign_rows(self, field: str, table: BinsTable) -> CampaignRatios:
         """What the effects of a field, and of campaigns in it, do to the rows of a table of
@@ -542,29 +495,3 @@ class FieldEffects:
         if sum(map(len, parts)) < len(names):
             raise ValueError("effects: a term stands twice")
         return cls(*parts)
-
-
-class _Products(dict[tuple[Given, ...], float]):
-    """Products, or sums, by the values of a score; each is worked out when it first comes."""
-
-    __slots__ = ("_product",)
-
-    def __init__(self, product: Callable[[Sequence[str]], float]) -> None:
-        super().__init__()
-        self._product = product
-
-    def __missing__(self, values: tuple[str, ...]) -> float:
-        if len(self) >= _REMEMBERED:
-            self.clear()
-        found = self[values] = self._product(values)
-        return found
-
-    def of_columns(self, given: Sequence[Given], n: int) -> Floats:
-        """Of n scores, (n,)."""
-        return np.fromiter(self.each(given, n), np.float64, n)
-
-    def each(self, given: Sequence[Given], n: int) -> Iterator[float]:
-        """The same, one after the other."""
-        columns = (repeat(each, n) if isinstance(each, str) else each for each in given)
-        values = zip(*columns, strict=True) if given else repeat((), n)
-        return map(self.__getitem__, values)

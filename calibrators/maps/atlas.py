@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from calibrators.bins.codecs import campaigns_of, pack_names, unpack_names
 from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
-from calibrators.fields.columns import FieldColumns
-from calibrators.fields.effects import FieldEffects, Given
+from calibrators.fields.columns import FieldColumns, Given
+from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapRows, fill_rows

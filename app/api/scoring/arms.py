@@ -22,8 +22,7 @@ from app.events.schema import LONGEST_UNIT, check_each
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.arms import ARMS, CHALLENGER, CHAMPION, RAW, buckets_of, unit_numbers
-from calibrators.fields.columns import chosen
-from calibrators.fields.effects import Given
+from calibrators.fields.columns import Given, chosen
 from calibrators.fields.sums import FieldColumn
 from calibrators.maps.atlas import CAMPAIGN, GROUP
 

@@ -90,7 +90,7 @@ from app.settings import Settings
 from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
-from calibrators.fields.effects import Texts
+from calibrators.fields.columns import Texts
 from calibrators.samples import Floats, compiled
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)

@@ -15,7 +15,8 @@ from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import campaign_of, campaigns_of
-from calibrators.fields.effects import FieldEffects, Given, Texts
+from calibrators.fields.columns import Given, Texts
+from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.worker.fitting import filled, kept, only, replaced
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.effects import EffectTable, FieldEffects, Given, Texts
+from calibrators.fields.columns import Given, Texts
+from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import SEPARATOR
 from calibrators.samples import Floats, compiled
 from tests.calibrators.damage import assert_refused_or_sound
