@@ -35,7 +35,7 @@ Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
 
 
-class Texts(Sequence[str]):
+class JsonValues(Sequence[str]):
     """Values of n scores, of 1 to 256 bytes each, as they stand in an array of JSON, in ASCII and
     without escapes. Compiled look-ups find their effects there, all else reads them."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import MOST_REMEMBERED as _REMEMBERED
-from calibrators.fields.columns import Codes, Given, Products, RatioOf, Texts, are_codes
+from calibrators.fields.columns import Codes, Given, JsonValues, Products, RatioOf, are_codes
 from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
 from calibrators.samples import Floats, Integers, Singles, compiled
 
@@ -133,7 +133,7 @@ class _FieldTerm:
         """Products of n scores, (n,), by the ratios of these values, or codes."""
         if isinstance(given, int | np.ndarray):
             found *= self.ratios.take(given)
-        elif type(given) is Texts and self.names:
+        elif type(given) is JsonValues and self.names:
             found *= self._taken(given, self.ratios)
         else:
             found *= np.fromiter(self.each(given, len(found)), np.float64, len(found))
@@ -148,11 +148,11 @@ class _FieldTerm:
             return self.place_of.get(given, -1)
         if are_codes(given):
             return given
-        if type(given) is Texts and self.names:
+        if type(given) is JsonValues and self.names:
             return self._taken(given, self._codes).astype(np.int32)
         return np.fromiter(map(self.place_of.get, given, repeat(-1)), np.int32, len(given))
 
-    def _taken(self, given: Texts, column: Floats) -> Floats:
+    def _taken(self, given: JsonValues, column: Floats) -> Floats:
         found = np.empty(len(given))
         compiled.fill_products((given.array,), (self.names,), (column,), found, None)
         return found
@@ -318,7 +318,7 @@ class FieldEffects:
         kinds = set(map(type, given))
         if kinds <= {str}:
             return self._remembered[tuple(given)]
-        if n <= _FEW and not kinds & {Texts, np.ndarray} and (self._pairs or self._remembers):
+        if n <= _FEW and not kinds & {JsonValues, np.ndarray} and (self._pairs or self._remembers):
             return self._remembered.of_columns(given, n)
         found, codes = np.ones(n), self._coded(given) if self._pairs else []
         for place in self._effective:
@@ -365,7 +365,7 @@ class FieldEffects:
         is neglected, and so are half-lives and variances that are other than fitted. A field that
         is not given, or has no value, adds nothing."""
         given = [fields.get(name, OTHER) for name in self.fields]
-        by_code = {Texts, np.ndarray}.intersection(map(type, given))
+        by_code = {JsonValues, np.ndarray}.intersection(map(type, given))
         few = self._remembers and n <= _FEW and not by_code
         found = (self._variances.of_columns if few else self._summed)(given, n)
         of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
@@ -397,7 +397,7 @@ class FieldEffects:
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
         texts = [fields.get(name) for name in self._in_one_step]
-        arrays = tuple(each.array for each in texts if type(each) is Texts)
+        arrays = tuple(each.array for each in texts if type(each) is JsonValues)
         if arrays and len(arrays) == len(texts):
             found = np.empty(len(probabilities))
             compiled.fill_products(arrays, self._names, self._ratios, found, probabilities)

@@ -90,7 +90,7 @@ from app.settings import Settings
 from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
-from calibrators.fields.columns import Texts
+from calibrators.fields.columns import JsonValues
 from calibrators.samples import Floats, compiled
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
@@ -443,7 +443,7 @@ def _long(body: bytes, most_slowly: float) -> CalibrateRequest:
         fields: dict[str, Any] = {} if request.fields is UNSET else request.fields
         for name, raw in fields.items():
             number = compiled.count_texts(raw)
-            fields[name] = Texts(raw, number) if number else _COLUMN.decode(raw)
+            fields[name] = JsonValues(raw, number) if number else _COLUMN.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode(body, DECODER, RULES, most_slowly)
     return request

@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import campaign_of, campaigns_of
-from calibrators.fields.columns import Given, Texts
+from calibrators.fields.columns import Given, JsonValues
 from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import OTHER, FieldColumn
 from calibrators.samples import Floats
@@ -43,7 +43,7 @@ def fields_of(
         elif len(values) != scores:
             found = f"has {len(values)} items beside {scores} scores"
             raise ValidationError(f"fields.{name}", f"{found}; the columns must be equally long")
-        elif type(values) is not Texts:
+        elif type(values) is not JsonValues:
             _check_values(values, f"fields.{name}[{{}}]")
     return given
 

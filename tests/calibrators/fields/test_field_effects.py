@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.worker.fitting import filled, kept, only, replaced
 from calibrators import Atlas, CalibrationMap
-from calibrators.fields.columns import Given, Texts
+from calibrators.fields.columns import Given, JsonValues
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.sums import SEPARATOR
 from calibrators.samples import Floats, compiled
@@ -99,7 +99,7 @@ def test_one_value_for_all_and_fields_that_are_not_given():
 def texts(values: Given) -> Given:
     """As they stand in JSON, where they are an array of what may be left there."""
     array = json.dumps(values).encode()
-    return Texts(array, len(values)) if isinstance(values, list) else values
+    return JsonValues(array, len(values)) if isinstance(values, list) else values
 
 
 KNOWN = ("", "a", "ab", "abcdefgh", "abcdefghi", "zürich", 'q"', "b\\", "a\0", "x" * 256)
