@@ -97,7 +97,7 @@ DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
 _UNREAD: Final = msgspec.json.Decoder(UnreadFields)
 _COLUMN: Final = msgspec.json.Decoder(str | list[str])
 _LONG: Final = 1024 if compiled else inf
-"""Bytes from which on columns of fields are worth to be left in JSON."""
+"""Bytes from which on columns of fields are worth leaving in JSON."""
 _NONE_BESIDE: Final = (UNSET,) * 4
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
