@@ -2,6 +2,7 @@
 value and rule.
 """
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -56,7 +57,8 @@ class PartRows:
     def __init__(self, name: str = "") -> None:
         self._names: list[str] = []
         self._starts: list[int] = []
-        self._left_out: list[int] = []
+        # Of a log all of whose lines may be left out.
+        self._left_out = array("q")
         self._earlier: list[int] = []
         if name:
             self.begin(name, 0)
