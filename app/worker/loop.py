@@ -60,6 +60,9 @@ _PACK_SECONDS = 60.0
 _LOOK_SECONDS = 60.0
 # Folds that may be missed before others take over a share.
 _FOLDS_MISSED = 3
+# A fold writes the tables of all campaigns anew, however few events are new. What that takes beyond
+# half a second and the events' own time may be a tenth of a worker's.
+_FREE_SECONDS, _EVENT_SECONDS, _TIMES_AS_LONG, _LONGEST_PAUSE = 0.5, 1e-6, 9.0, 120.0
 
 
 def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = False) -> None:
@@ -140,7 +143,7 @@ class Worker:
         frozen = refitter.frozen.read
         self._schedule = Schedule(settings, versions, refitter.cache, now, frozen)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
-        self._folded_at = self._packed_at = self._looked_at = 0.0
+        self._folded_at = self._packed_at = self._looked_at = self._fold_again = 0.0
         self._damage = Damage(client)
         self._inspection = Inspection(client, settings.post_click_seconds)
         self._damaged_names = 0.0
@@ -376,7 +379,11 @@ class Worker:
         """Whether it was due."""
         if abs(self._now() - self._folded_at) < self._settings.fold_seconds:
             return False
-        self._bins.fold(self._share.take())
+        shards, begun = self._share.take(), time.monotonic()
+        if begun >= self._fold_again:
+            rows, ended = self._bins.fold(shards), time.monotonic()
+            spent = ended - begun - _FREE_SECONDS - _EVENT_SECONDS * rows
+            self._fold_again = ended + min(_TIMES_AS_LONG * spent, _LONGEST_PAUSE)
         self._folded_at = self._now()
         return True
 

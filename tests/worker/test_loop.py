@@ -6,6 +6,7 @@ import subprocess
 import sys
 from threading import Event, Thread
 from time import monotonic, sleep
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -209,7 +210,7 @@ def test_workers_fold_shares_that_are_everything_together(
     wanted.set()
     shares = [[], []]
     for number, one in enumerate((worker, standby)):
-        one._bins.fold = shares[number].append
+        one._bins.fold = lambda shards, of=shares[number]: of.append(shards) or 0
     for _ in range(2):
         clock.seconds += 1
         worker._fold_own_share()
@@ -351,6 +352,35 @@ def test_a_pause_after_a_failure_does_not_last_as_long_as_a_jump(worker, clock, 
     clock.seconds += jump * SECONDS
 
     assert worker._schedule.due()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rows", "paused"),
+    [
+        (0.4, 10, 0.0),
+        (3.5, 3_000_000, 0.0),
+        (2.5, 0, 18.0),
+        (2.5, 1_000_000, 9.0),
+        (60.0, 0, 120.0),
+    ],
+)
+def test_folds_of_large_tables_take_a_tenth_of_the_time(worker, monkeypatch, seconds, rows, paused):
+    """And those of many events whatever they need; the worker gives signs of life meanwhile."""
+    at, folded = [1000.0], []
+
+    def fold(_):
+        folded.append(at[0])
+        at[0] += seconds
+        return rows
+
+    monkeypatch.setattr("app.worker.loop.time", SimpleNamespace(monotonic=lambda: at[0]))
+    monkeypatch.setattr(worker._bins, "fold", fold)
+    for _ in range(200):
+        worker._folded_at = 0.0
+        assert worker._fold_own_share()
+        at[0] += 1.0
+
+    assert np.diff(folded) - seconds == pytest.approx(max(1.0, paused))
 
 
 def test_counts_go_on_where_the_lease_changes_hands(redis_client, settings, clock):
