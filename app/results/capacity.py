@@ -15,7 +15,7 @@ from app.settings import Settings
 
 SHARDS: Final = 16
 MACHINE: Final = "AMD EPYC, 2 cores, Python 3.11"
-DATE: Final = "2026-11-22"
+DATE: Final = "2026-11-30"
 
 
 class Cost(NamedTuple):
@@ -37,7 +37,7 @@ class Cost(NamedTuple):
 
 CALIBRATE_US: Final = Cost(
     "calibrate", "sirocco, columns", "batch of {}",
-    {1: 26.9, 10: 32.3, 100: 62.5, 1_000: 332}, grows=True,
+    {1: 28.3, 10: 31.6, 100: 64.4, 1_000: 351}, grows=True,
 )  # fmt: skip
 """API's CPU for a request of so many scores."""
 _EVENTS = "over HTTP: sirocco, ids and clicks, batch of {}"
@@ -51,11 +51,11 @@ EVENT_REDIS_US: Final = Cost(
 """Redis' CPU for one event."""
 _REFIT = "{} campaigns, pooled"
 REFIT_SECONDS: Final = Cost(
-    "refit", "CPU s", _REFIT, {100: 0.313, 1_000: 0.982, 10_000: 6.21, 100_000: 60}, grows=True
+    "refit", "CPU s", _REFIT, {100: 0.542, 1_000: 1.54, 10_000: 9.54, 100_000: 107}, grows=True
 )
 """Of one target, so many campaigns of 100 impressions an hour."""
 REFIT_MB: Final = Cost(
-    "refit", "peak MB", _REFIT, {100: 203, 1_000: 248, 10_000: 519, 100_000: 2_818}, grows=True
+    "refit", "peak MB", _REFIT, {100: 245, 1_000: 278, 10_000: 519, 100_000: 1_484}, grows=True
 )
 """The worker's memory at the peak of it."""
 API_MB: Final = Cost("soak", "whole run", "server MB", {10_000: 160})
