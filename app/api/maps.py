@@ -34,7 +34,8 @@ from calibrators.samples import Floats
 
 
 class _Campaign(PathConvertor):
-    """The rest of a path, which may have line ends in it; the framework's stops there."""
+    """The rest of a path, which may have line ends in it; the framework's stops there. It takes
+    that one's name, `path`, which stands in the label `route` of metrics."""
 
     regex = "(?s:.*)"
 

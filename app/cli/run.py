@@ -187,15 +187,13 @@ def size(given: TrafficOptions) -> None:
 
 def _show(found: "Capacity") -> None:
     from app.cli.console import note, numbers_table, print_table
-    from app.results.capacity import DATE, MACHINE
+    from app.results.capacity import DATES, MACHINE
 
     table = numbers_table("", "cores", "memory GB", "disk GB")
     for name, need in found.needs.items():
         table.add_row(name, *_cells(need))
     print_table(table)
-    note(
-        f"an hourly refit takes {found.refit_seconds:,.1f} s of CPU; measured on {DATE}: {MACHINE}"
-    )
+    note(f"an hourly refit takes {found.refit_seconds:,.1f} s of CPU; measured {DATES}: {MACHINE}")
     for warning in found.warnings:
         note(warning)
 

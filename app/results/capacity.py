@@ -15,7 +15,7 @@ from app.settings import Settings
 
 SHARDS: Final = 16
 MACHINE: Final = "AMD EPYC, 2 cores, Python 3.11"
-DATE: Final = "2026-11-30"
+DATES: Final = "2026-11-22 to 2026-11-30"
 
 
 class Cost(NamedTuple):

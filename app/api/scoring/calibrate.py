@@ -410,7 +410,7 @@ def _response(
     settings, explain = resources.settings, head.explain
     # With pairs it is faster to remember the products of texts.
     plainly = len(body) < _LONG or settings.field_pairs
-    request = decode(body, DECODER, RULES, most_slowly) if plainly else _long(body, most_slowly)
+    request = decode(body, DECODER, RULES, most_slowly) if plainly else _unread(body, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
@@ -436,7 +436,7 @@ def _response(
     return _json(probabilities, levels, arms, snapshot, parts, **more)
 
 
-def _long(body: bytes, most_slowly: float) -> CalibrateRequest:
+def _unread(body: bytes, most_slowly: float) -> CalibrateRequest:
     """The request, the columns of its fields left in JSON where they may."""
     try:
         request = _UNREAD.decode(body)
