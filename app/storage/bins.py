@@ -145,7 +145,7 @@ class BinsStore:
         self.unit_days = UnitDays(client)
 
     @reaching_the_store()
-    def fold(self, shards: Iterable[int] = range(keys.SHARDS)) -> int:
+    def fold(self, shards: Sequence[int] = range(keys.SHARDS)) -> int:
         """Fold every event that was appended to the logs of these shards before the call, exactly
         once.
 

@@ -85,8 +85,9 @@ def click_fields(click: OpenClick, at: str) -> list[str]:
     for target, score in click.scores.items():
         fields[f"p:{target}"] = repr(score)
     for name, value in click.features.items():
-        text = value if isinstance(value, str) else repr(value)
-        fields[feature_kind(value) + ":" + name] = text
+        # How Redis tells numbers, `n`, from strings, `s`.
+        kind, text = ("s", value) if isinstance(value, str) else ("n", repr(value))
+        fields[f"{kind}:{name}"] = text
     fields |= {f"f:{name}": value for name, value in click.fields.items()}
     if click.bucket is not None:
         fields["t:bucket"] = str(click.bucket)
@@ -97,11 +98,6 @@ def click_fields(click: OpenClick, at: str) -> list[str]:
 def _sum(click_id: str, fields: Mapping[str, str]) -> str:
     text = "\0".join(chain.from_iterable(sorted(fields.items())))
     return f"{crc32(text.encode(), crc32(click_id.encode())):08x}"
-
-
-def feature_kind(value: float | str) -> str:
-    """How Redis tells numbers, `n`, from strings, `s`."""
-    return "s" if isinstance(value, str) else "n"
 
 
 def behaviour_field(name: str, at: str) -> str:

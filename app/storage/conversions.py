@@ -44,14 +44,8 @@ class ConversionLog:
     def pending(self, shards: Sequence[int] = range(keys.SHARDS)) -> dict[TargetHour, int]:
         """The logs of these shards that hold conversions, or did a moment ago, and how many blocks
         each has: one at least, for to read an empty one closes it."""
+        logs = list(self._damage.named(keys.conversion_logs, shards))
         pipeline = self._client.pipeline(transaction=False)
-        for shard in shards:
-            pipeline.smembers(keys.conversion_logs(shard))
-        logs = [
-            log
-            for shard, members in zip(shards, pipeline.execute(), strict=True)
-            for log in self._damage.named(shard, keys.conversion_logs(shard), members)
-        ]
         for log in logs:
             pipeline.llen(log.conversions)
         return {log: max(1, blocks) for log, blocks in zip(logs, pipeline.execute(), strict=True)}

@@ -28,7 +28,7 @@ from app.storage.blocks import (
 from app.storage.keys import SHARDS, TargetHour, shard_of_campaign, shards_of
 from calibrators.fields.columns import FIELD_HEAD, NARROW, WIDE, FieldColumns, chosen, encoded
 from calibrators.fields.sums import OTHER, FieldColumn
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers
 
 LONGEST_ID: Final = 64
 """Bytes of an event id that names itself; a longer id is named by its digest."""
@@ -81,8 +81,6 @@ def _stored(kind: bytes, name: bytes) -> bytes:
         return kind + name
     return kind.upper() + blake2b(name, digest_size=LONGEST_ID // 2).digest()
 
-
-Integers = NDArray[np.int64]
 
 _ONE: Final = struct.pack("<d", 1.0)
 ANY_SHARD: Final = -1

@@ -21,6 +21,7 @@ from app.storage.redis.client import as_text, lua, reaching_the_store
 
 Status = Literal["queued", "running", "done", "failed", "cancelled"]
 
+RETRAIN, TRAIN, APPROVE, REJECT = "retrain", "train", "approve", "reject"
 QUEUE_LIMIT = 64
 LIFE_SECONDS = 24 * 3600
 

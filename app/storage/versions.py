@@ -175,10 +175,6 @@ class Published:
     report: dict[str, Any]
     digests: Mapping[str, str] = field(default_factory=dict, compare=False)
 
-    def atlases_by_digest(self) -> dict[str, bytes]:
-        """The atlases, to be found by what they hold."""
-        return {digest: self.atlases[target] for target, digest in self.digests.items()}
-
 
 class Versions:
     """The last `kept` published versions, and which of them is in force."""
@@ -187,7 +183,7 @@ class Versions:
         if kept < 1:
             raise ValueError(f"kept = {kept}: at least 1 version must be kept")
         self._client = client
-        self._kept = kept
+        self.kept = kept
         self._chunk_bytes = chunk_bytes
         self._publish = client.register_script(lua("publish_version"))
         self._restore = client.register_script(lua("restore_version"))
@@ -301,7 +297,7 @@ class Versions:
             sequence,
             number,
             version,
-            self._kept,
+            self.kept,
             keys.PUBLISHED,
             keys.version(""),
         ]
@@ -392,7 +388,9 @@ class Versions:
         pause: Callable[[], None],
     ) -> Published:
         digests = {name: about["sha256"] for name, about in manifest["atlases"].items()}
-        held = {} if before is None else before.atlases_by_digest()
+        held = {}
+        if before is not None:
+            held = {digest: before.atlases[target] for target, digest in before.digests.items()}
         for target, about in manifest["atlases"].items():
             if digests[target] not in held:
                 held[digests[target]] = self._atlas(version, target, about, pause)
@@ -416,7 +414,7 @@ class Versions:
         names = [keys.lease(lease_token.name), keys.version(version)]
         names += [keys.CURRENT, keys.HISTORY, keys.FROZEN, keys.FREEZES]
         prefix = keys.version("")
-        arguments: list[str | int] = [lease_token.value, version, self._kept, prefix]
+        arguments: list[str | int] = [lease_token.value, version, self.kept, prefix]
         arguments += [keys.PUBLISHED, *conditions, *dropped_first]
         status = self._publish(keys=names, args=arguments)
         check_published(status, lease_token.name, f"version {version!r}")

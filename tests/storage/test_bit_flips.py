@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from app.storage import keys
 from app.storage.bins import BinsStore, EvidenceStore
 from app.storage.clicks import OpenClick, OpenClicks, click_fields, click_of
 from app.storage.conversions import ConversionLog
@@ -227,7 +228,7 @@ READERS: dict[str, Callable[[redis.Redis, bytes], Any]] = {
     "folding:": _folded,
     "bins:": _bins,
     "judged:": lambda client, key: _tables(client, key, True),
-    "logs": lambda client, _: list(Folding(client, 3600, 1 << 20).open_logs(range(16))),
+    "logs": lambda client, _: list(Damage(client).named(keys.logs, range(16))),
     "hours": lambda client, _: BinsStore(client, 3600).hours("click"),
     "conversion_logs": lambda client, _: ConversionLog(client).pending(),
     "conversions:": lambda client, key: ConversionLog(client).read(_log(key)),

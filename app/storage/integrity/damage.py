@@ -5,7 +5,7 @@ list, `keys.damaged`, of its newest thousand. Counts never expire.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha1
@@ -113,21 +113,27 @@ class Damage:
         self._noted(kind, number, {"kind": kind.value, "number": number})
 
     @reaching_the_store()
-    def named(self, shard: int, names: str, members: Iterable[bytes]) -> Iterator[keys.TargetHour]:
-        """What the members of a shard's set of names stand for. A damaged one is taken out; a bare
-        one of version 1 is sealed, so that it can be taken out by its name."""
-        for member in sorted(members):
-            try:
-                log = keys.TargetHour.from_member(shard, member)
-            except ValueError as error:
-                _log.error("%s: %s", names, error)
-                self.client.srem(names, member)
-                self.keep(Damaged.NAME, shard, member)
-                continue
-            if member != log.member.encode():
-                self.client.sadd(names, log.member)
-                self.client.srem(names, member)
-            yield log
+    def named(
+        self, key_of: Callable[[int], str], shards: Sequence[int]
+    ) -> Iterator[keys.TargetHour]:
+        """The logs that the shards' sets name. A damaged name is taken out; a bare one of version 1
+        is sealed, so that it can be taken out by its name."""
+        pipeline = self.client.pipeline(transaction=False)
+        for shard in shards:
+            pipeline.smembers(key_of(shard))
+        for shard, members in zip(shards, pipeline.execute(), strict=True):
+            for member in sorted(members):
+                try:
+                    log = keys.TargetHour.from_member(shard, member)
+                except ValueError as error:
+                    _log.error("%s: %s", key_of(shard), error)
+                    self.client.srem(key_of(shard), member)
+                    self.keep(Damaged.NAME, shard, member)
+                    continue
+                if member != log.member.encode():
+                    self.client.sadd(key_of(shard), log.member)
+                    self.client.srem(key_of(shard), member)
+                yield log
 
     def emptied(self) -> list[dict[str, Any]]:
         """What was found since the last time."""

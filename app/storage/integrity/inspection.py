@@ -21,54 +21,17 @@ from app.storage.redis.client import as_bytes, as_text, reaching_the_store, serv
 _PAGE: Final = 500
 _KEY: Final = re.compile(r"sirocco:\{(\d\d|maps)\}:([a-z_]+)(:.*)?", re.DOTALL)
 
-_LISTS: Final = {"log:", "conversions:", "damaged", "audit", "history", "jobs:queued", "models:"}
-_SETS: Final = {"logs", "ids:", "ids_moved:", "seen:", "conversion_logs", "converted:"}
-_SETS_TOO: Final = {"jobs:running"}
-_ORDERED: Final = {"hours", "open", "waiting"}
-_HASHES: Final = {"bins:", "click:", "clicked:", "features", "clicks", "damage", "overrides"}
-_HASHES_TOO: Final = {
-    "version:",
-    "model:",
-    "job:",
-    "jobs:same",
-    "ids_packed:",
-    "ids_staged:",
-    "api_keys",
-    "frozen",
-    "unit_days:",
-    "loads:",
-    "joint_refit:",
-}
-_TEXTS: Final = {
-    "judged:",
-    "evidence:",
-    "request:",
-    "current",
-    "sequence",
-    "held",
-    "lease:",
-    "fence:",
-}
-_TEXTS_TOO: Final = {
-    "heartbeat",
-    "click_log",
-    "joint_refit",
-    "audit:head",
-    "probe",
-    "models",
-    "training:",
-    "jobs:sequence",
-    "freezes",
-    "folding:",
+_KINDS: Final = {
+    b"list": "log: conversions: damaged audit history jobs:queued models:",
+    b"set": "logs ids: ids_moved: seen: conversion_logs converted: jobs:running",
+    b"zset": "hours open waiting",
+    b"hash": "bins: click: clicked: features clicks damage overrides version: model: job: jobs:same"
+    " ids_packed: ids_staged: api_keys frozen unit_days: loads: joint_refit:",
+    b"string": "judged: evidence: request: current sequence held lease: fence: heartbeat click_log"
+    " joint_refit audit:head probe models training: jobs:sequence freezes folding:",
 }
 _COUNTERS: Final = {"sequence", "fence:", "models", "training:", "jobs:sequence", "freezes"}
-TYPES: Final[dict[str, bytes]] = {
-    **dict.fromkeys(_LISTS, b"list"),
-    **dict.fromkeys(_SETS | _SETS_TOO, b"set"),
-    **dict.fromkeys(_ORDERED, b"zset"),
-    **dict.fromkeys(_HASHES | _HASHES_TOO, b"hash"),
-    **dict.fromkeys(_TEXTS | _TEXTS_TOO, b"string"),
-}
+TYPES: Final = {kind: held for held, kinds in _KINDS.items() for kind in kinds.split()}
 """By kind of key, those with a name behind it with a colon; of others nothing is known."""
 
 

@@ -15,7 +15,7 @@ Memory is bounded, however long the logs are.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
@@ -87,19 +87,11 @@ class Folding:
         self._commit_fold = client.register_script(lua("commit_fold"))
         self._finish_batch = client.register_script(lua("finish_batch"))
 
-    def fold(self, shards: Iterable[int] = range(keys.SHARDS)) -> int:
+    def fold(self, shards: Sequence[int] = range(keys.SHARDS)) -> int:
         """Fold what the logs of these shards hold now; returns the number of rows folded."""
-        found = sorted(self.open_logs(shards), key=_target_hour)
+        found = sorted(self.damage.named(keys.logs, shards), key=_target_hour)
         hours = [list(logs) for _, logs in groupby(found, _target_hour)]
         return sum(map(self._fold_hour, hours))
-
-    def open_logs(self, shards: Iterable[int]) -> Iterator[TargetHour]:
-        """The logs that hold blocks, or did a moment ago."""
-        shards, pipeline = list(shards), self._client.pipeline(transaction=False)
-        for shard in shards:
-            pipeline.smembers(keys.logs(shard))
-        for shard, members in zip(shards, pipeline.execute(), strict=True):
-            yield from self.damage.named(shard, keys.logs(shard), members)
 
     def _fold_hour(self, logs: list[TargetHour]) -> int:
         """The logs of one hour of a target, batch by batch. Not until they are empty: more may come
