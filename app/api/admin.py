@@ -23,16 +23,12 @@ from app.api.resources import Given, Resources
 from app.events.rejections import OpenTimes, Untimely, iso
 from app.events.schema import Time, check_campaign, check_each
 from app.settings import SECONDS_PER_HOUR, Settings
-from app.storage.jobs import Job
+from app.storage.jobs import RETRAIN, TRAIN, Job
 from app.strict_json import ValidationError, decode, show
 from calibrators.registry import METHODS
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
-RETRAIN: Final = "retrain"
-TRAIN: Final = "train"
-APPROVE: Final = "approve"
-REJECT: Final = "reject"
 _MOST_CAMPAIGNS: Final = 10_000
 _MOST_LISTED: Final = 20
 

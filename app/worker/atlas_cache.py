@@ -123,22 +123,14 @@ class AtlasCache:
         self._held.move_to_end(version)
         return self._held[version]
 
-    def before(
-        self, moment: float, history: Sequence[Mapping[str, Any]], kept: int
-    ) -> CachedVersion | None:
-        """The newest version whose maps have seen nothing after the moment, by a history that
-        holds `kept` versions at most, newest first; None when that cannot be known any more."""
-        version = version_as_of(history, moment)
+    def serving(self, hour: int, history: Sequence[Mapping[str, Any]]) -> CachedVersion | None:
+        """What an hour is evaluated with: the newest version whose maps have seen nothing after its
+        beginning, by a history, newest first; None when that cannot be known any more."""
+        version = version_as_of(history, hour * SECONDS_PER_HOUR)
         if version is not None:
             return self.take(version)
         # A full history has dropped versions; before the very first the identity served.
-        return None if len(history) >= kept else CachedVersion()
-
-    def serving(
-        self, hour: int, history: Sequence[Mapping[str, Any]], kept: int
-    ) -> CachedVersion | None:
-        """What an hour is evaluated with: `before` its beginning."""
-        return self.before(hour * SECONDS_PER_HOUR, history, kept)
+        return None if len(history) >= self._versions.kept else CachedVersion()
 
     def put(self, version: str, cached: CachedVersion) -> None:
         """Keep what was just loaded or published."""

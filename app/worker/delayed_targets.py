@@ -9,7 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -30,7 +30,7 @@ from app.storage.lease import LeaseToken, ShardShare
 from app.storage.models import Models
 from app.storage.versions import Versions
 from app.worker.atlas_cache import AtlasCache, CachedVersion
-from app.worker.fitting import Fitting, RefitTask, refit_target
+from app.worker.fitting import Fitting, RefitOutcome, RefitTask, refit_target
 from app.worker.model_cache import CachedModel, ModelCache, signing_key
 from app.worker.products import ProductEvaluation
 from app.worker.relabelling import (
@@ -124,12 +124,11 @@ class ClickCloser:
         by_hour = defaultdict(list)
         for click in due:
             by_hour[closed_hours(click.clicked_at)].append(click)
-        seconds, kept = self.settings.post_click_seconds, self.settings.versions_kept
         return [
-            ClosedClick.close(click, seconds, probabilities)
+            ClosedClick.close(click, self.settings.post_click_seconds, probabilities)
             for hour, clicks in sorted(by_hour.items())
             for click, probabilities in zip(
-                clicks, served(clicks, self.cache.serving(hour, history, kept)), strict=True
+                clicks, served(clicks, self.cache.serving(hour, history)), strict=True
             )
         ]
 
@@ -155,17 +154,6 @@ def served(clicks: Sequence[OpenClick], in_force: CachedVersion | None) -> list[
 
 
 Report = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DelayedRefit:
-    """The maps of a target, if it has any, its report, what the guard held back just now, and why
-    all of it waits for approval, if it does."""
-
-    atlas: Atlas | None
-    report: Report
-    held: Mapping[str, int] = field(default_factory=dict)
-    held_because: str | None = None
 
 
 def check_click_log(settings: Settings, clicks: OpenClicks, log: ClickLog) -> None:
@@ -242,11 +230,11 @@ class DelayedTargets:
         self._closing.run(self._log, before, now)
         self._log.compact(as_of - self._settings.post_click_seconds)
 
-    def refit(self, fitting: Fitting, order: RefitTask, as_of: float) -> DelayedRefit:
-        """The target's maps and report as of a moment, out of those in force and their report.
-
-        While labels have no source, the maps stay as they are.
-        """
+    def refit(
+        self, fitting: Fitting, order: RefitTask, as_of: float
+    ) -> tuple[Report, RefitOutcome | None]:
+        """The target's report as of a moment, out of the one in force, and its maps; None while
+        labels have no source, when the maps stay as they are."""
         target, before = order.target, order.before
         window = self._settings.attribution_seconds(target)
         newest = self.cache.newest(target, window, as_of)
@@ -266,7 +254,7 @@ class DelayedTargets:
         if found is None:
             # Those that labels evaluate stay as they are, as the maps do.
             kept = {"products": {**known, **products}} if products else {}
-            return DelayedRefit(order.in_force, {**before, "source": "none", **kept})
+            return {**before, "source": "none", **kept}, None
         recent, history = found
         outcome = refit_target(fitting, order, history)
         quality = recent.report(self._settings)
@@ -282,7 +270,7 @@ class DelayedTargets:
             "days": self._days(recent, before, as_of, window),
         }
         report |= {"products": products} if products else {}
-        return DelayedRefit(outcome.atlas, report, outcome.held, outcome.held_because)
+        return report, outcome
 
     def reader(self, target: str, as_of: float, model: str) -> ReadSpan | None:
         """Reads clicks with others; None, and says so, where this worker has not the click log that

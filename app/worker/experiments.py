@@ -251,7 +251,7 @@ class Canary:
         # Of hours before the window no bins are kept.
         for hour in range(max(watch.until, behind - self.settings.window_hours), behind):
             if watch.reason is None:
-                served = self.cache.serving(hour, history, self.settings.versions_kept)
+                served = self.cache.serving(hour, history)
                 watch = self._after(watch, target, hour, served, experiment)
         if watch.reason is None:
             return {**experiment, "watch": watch.report}
@@ -281,7 +281,7 @@ class Canary:
         newest = closed_hours(now)
         # Of hours before the window no bins are kept.
         for hour in range(max(first, newest - self.settings.window_hours), newest + 1):
-            served = self.cache.serving(hour, history, self.settings.versions_kept)
+            served = self.cache.serving(hour, history)
             then = Steering() if served is None else served.steering
             # What was on trial before, in the same hour, is not on trial now.
             same = then.experiments.get(target, {}).get("since") == since

@@ -63,7 +63,6 @@ class FieldsReport:
     bins: BinsStore
     cache: AtlasCache
     history: Sequence[Mapping[str, Any]]
-    versions_kept: int
     window_hours: int
 
     def of(self, target: str, closed: int) -> dict[str, Any]:
@@ -100,7 +99,7 @@ class FieldsReport:
     def _terms(self, target: str, hours: range) -> Iterator[dict[str, BinsTable]]:
         """By field and by pair the bins of what served, an hour after the other."""
         for hour in hours:
-            served = self.cache.serving(hour, self.history, self.versions_kept)
+            served = self.cache.serving(hour, self.history)
             if served is None:
                 continue
             atlas = served.atlases.get(target)

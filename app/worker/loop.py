@@ -27,7 +27,7 @@ from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion
 from app.storage.ids import IdPacker
 from app.storage.integrity.damage import Damage, Damaged, is_damage
 from app.storage.integrity.inspection import Inspection
-from app.storage.jobs import Job, Jobs
+from app.storage.jobs import APPROVE, REJECT, TRAIN, Job, Jobs
 from app.storage.lease import Heartbeat, Lease, LeaseKeeper, ShardShare
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
@@ -47,7 +47,6 @@ from calibrators.samples import use_files
 _log = logging.getLogger(__name__)
 
 LEASE, FOLDS, CLOSES = "worker", "folds", "closes"
-TRAIN, APPROVE, REJECT = "train", "approve", "reject"
 _COUNTED = (
     *("refits", "failures", "consecutive_failures"),
     *("trainings", "training_failures", "closing_failures"),

@@ -114,7 +114,7 @@ class PrequentialEvaluation:
         complete = hours.stop - _EVALUATED_HOURS if again else hours.stop
         known = self.bins.calibrated_hours(name, hours.start, complete)
         for hour in sorted(set(hours) - known):
-            in_force = self.cache.serving(hour, self.history, self.settings.versions_kept)
+            in_force = self.cache.serving(hour, self.history)
             if in_force is not None:
                 yield hour, in_force
 
@@ -343,7 +343,6 @@ class MoneyReport:
     bins: BinsStore
     cache: AtlasCache
     history: Sequence[Mapping[str, Any]]
-    versions_kept: int
     window_hours: int
 
     def of(self, target: str, closed: int, before: Mapping[str, Any]) -> dict[str, Any]:
@@ -382,7 +381,7 @@ class MoneyReport:
         paid = list(self.bins.breakdown(target, "money", hour, hour + 1))
         if not any(map(len, (*bids, *paid))):
             return None
-        served = self.cache.serving(hour, self.history, self.versions_kept)
+        served = self.cache.serving(hour, self.history)
         if served is None:
             return None
         atlas = served.atlases.get(target, Atlas.empty())

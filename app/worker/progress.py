@@ -37,10 +37,6 @@ Advance = Callable[[Step], None]
 _NOTHING: Final = Step(IDLE, 0.0)
 
 
-def unheard(_: Step) -> None:
-    """Where nobody waits for it."""
-
-
 class Progress:
     """Takes every step, and passes on one in half a second: to `job`, if there is one, and to the
     heartbeat; and to the log one in five seconds. `begun` is called with each phase."""

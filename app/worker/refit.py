@@ -44,7 +44,7 @@ from app.worker.monitoring import (
     new_pushes,
 )
 from app.worker.products import products_report
-from app.worker.progress import PUBLISHING, Advance, Step, unheard
+from app.worker.progress import PUBLISHING, Advance, Step
 from calibrators import Atlas
 from calibrators.bins.table import History
 from calibrators.registry import METHODS
@@ -159,7 +159,7 @@ class Refitter:
     left_alone: int = 0
     held: Counter[str] = field(default_factory=Counter)
     pushes: Counter[str] = field(default_factory=Counter)
-    advance: Advance = unheard
+    advance: Advance = lambda _: None
     cache: AtlasCache = field(init=False)
     methods: Methods = field(init=False)
     canary: Canary = field(init=False)
@@ -411,9 +411,12 @@ class Refitter:
             with self._leaving_alone(target, as_of):
                 self._fits(request, target, 0.0)
                 order = present.order(request, target)
-                found = self.delayed.refit(self._fitting, order, as_of)
-                refitted.add(target, found.atlas, found.report, found.held_because)
-                self.held.update(found.held)
+                report, outcome = self.delayed.refit(self._fitting, order, as_of)
+                if outcome is None:
+                    refitted.add(target, order.in_force, report, None)
+                    continue
+                refitted.add(target, outcome.atlas, report, outcome.held_because)
+                self.held.update(outcome.held)
 
     @contextmanager
     def _leaving_alone(self, name: str, as_of: float) -> Iterator[None]:
@@ -448,8 +451,8 @@ class Refitter:
         self, target_report: TargetReport, order: RefitTask, closed: int, window: RawWindow
     ) -> dict[str, Any]:
         found = target_report.of(order.target, window)
-        kept, hours = self.settings.versions_kept, self.settings.window_hours
-        stored = (self.bins, self.cache, self.versions.history(), kept, hours)
+        hours = self.settings.window_hours
+        stored = (self.bins, self.cache, self.versions.history(), hours)
         fields = FieldsReport(*stored).of(order.target, closed) if self.settings.fields else {}
         return {
             **found,
@@ -465,8 +468,7 @@ class Refitter:
         return next(filter(None, map(self.cache.take, found)), None)
 
     def _present(self, request: Request, in_force: CachedVersion) -> _Present:
-        began, kept = begun_hours(request.as_of) - 1, self.settings.versions_kept
-        compared = self.cache.serving(began, self.versions.history(), kept)
+        compared = self.cache.serving(begun_hours(request.as_of) - 1, self.versions.history())
         own = self._own_calibrators()
         return _Present(in_force, compared or in_force, own, *self._frozen())
 

@@ -483,8 +483,8 @@ _WRITTEN = r"""
 -        self.advance(Step("evaluating
 +self.advance(Step("evaluating
 @@ refit-compares-with-what-saw-the-hour worker/**/test_guarded_refits.py
--began, kept = begun_hours(request.as_of) - 1,
-+began, kept = begun_hours(request.as_of),
+-serving(begun_hours(request.as_of) - 1,
++serving(begun_hours(request.as_of),
 @@ refit-of-a-few-stands-for-all worker/**/test_refitting.py worker/**/test_loop.py
 -whole = request.campaigns is None
 +whole = True

@@ -21,27 +21,26 @@ def publish(lease, versions):
 
 
 def test_the_newest_that_saw_nothing_after_the_moment_is_found(versions, publish):
-    for as_of in (3600.0, 5400.0, 7200.0):
+    for as_of in (3600.0, 5400.0, 9000.0):
         publish(as_of)
     shelf, history = AtlasCache(versions), versions.history()
 
-    found = [shelf.before(moment, history, 4).as_of for moment in (3600.0, 7199.0, 9999.0)]
+    found = [shelf.serving(hour, history).as_of for hour in (1, 2, 3)]
 
-    assert found == [3600.0, 5400.0, 7200.0]
-    assert shelf.serving(2, history, 4).as_of == 7200.0
+    assert found == [3600.0, 5400.0, 9000.0]
 
 
 def test_before_the_first_version_nothing_served(versions, publish):
     publish(3600.0)
 
-    assert AtlasCache(versions).before(3599.0, versions.history(), 3) == CachedVersion()
+    assert AtlasCache(versions).serving(0, versions.history()) == CachedVersion()
 
 
 def test_what_was_dropped_is_not_known(versions, publish):
     for hour in range(5):
         publish(hour * 3600.0)
 
-    assert AtlasCache(versions).before(3600.0, versions.history(), 3) is None
+    assert AtlasCache(versions).serving(1, versions.history()) is None
 
 
 @pytest.mark.parametrize(("campaigns", "held"), [(10, 4), (100_001, 2)])

@@ -46,12 +46,12 @@ class Cache:
         atlases = {"click": Atlas.empty().with_effects(effects)}
         self.version = CachedVersion(atlases=atlases, targets={"click": {"method": notes or {}}})
 
-    def serving(self, hour: int, history: Any, kept: int) -> CachedVersion | None:
+    def serving(self, hour: int, history: Any) -> CachedVersion | None:
         return None if hour == HOURS[0] else self.version
 
 
 def report(effects: FieldEffects | None) -> dict[str, Any]:
-    made: Any = FieldsReport(Bins(), Cache(effects), [], 8, 24)  # type: ignore[arg-type]
+    made: Any = FieldsReport(Bins(), Cache(effects), [], 24)  # type: ignore[arg-type]
     found: dict[str, Any] = made.of("click", HOURS.stop + 1)["fields"]
     return found
 
@@ -111,7 +111,7 @@ def test_values_of_fields_that_agree_get_what_they_were_served():
     notes = {"fields": {"device": {"share": 0.5}, "placement": {"share": 0.5}}}
     cache = Cache(FieldEffects({"device": half, "placement": half}), notes)
 
-    made: Any = FieldsReport(bins, cache, [], 8, 24)  # type: ignore[arg-type]
+    made: Any = FieldsReport(bins, cache, [], 24)  # type: ignore[arg-type]
     found = made.of("click", HOURS.stop + 1)["fields"]
 
     for name in ("device", "placement"):

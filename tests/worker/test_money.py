@@ -86,11 +86,7 @@ def test_hours_of_a_report_with_fewer_sums_are_left_out(refitter, refit_as_of, a
     before = refit_as_of(2)["targets"]["click"]
     old = {"hours": {hour: row[:7] for hour, row in before["money"]["hours"].items()}}
     report = MoneyReport(
-        refitter.bins,
-        refitter.cache,
-        refitter.versions.history(),
-        8,
-        refitter.settings.window_hours,
+        refitter.bins, refitter.cache, refitter.versions.history(), refitter.settings.window_hours
     )
 
     found = report.of("click", HOUR + 3, {**before, "money": old})

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from msgspec import Meta, Struct
 from starlette.concurrency import run_in_threadpool
 
-from app.api.admin import APPROVE, REJECT, SOME_CAMPAIGNS, checked_campaigns, given_body, queued
+from app.api.admin import SOME_CAMPAIGNS, checked_campaigns, given_body, queued
 from app.api.authorization import ADMIN_PATH, By
 from app.api.cockpit.rollback import Chosen, last_good, rolled_back
 from app.api.hot_path import JSON, request_body
@@ -24,6 +24,7 @@ from app.api.resources import Given, Resources
 from app.api.snapshot import NO_VERSION, Pace, seconds_of_others
 from app.events.schema import Score
 from app.storage.errors import CorruptVersion, UnknownVersion
+from app.storage.jobs import APPROVE, REJECT
 from app.storage.versions import Published
 from app.strict_json import ValidationError, decode, show
 from calibrators import Atlas
