@@ -117,21 +117,20 @@ class Part:
     digest: str
     rows: int
     mark: str = ""
-    size: int = 0
 
     @classmethod
     def of(cls, partition: Partition, kind: str, data: bytes, rows: int, mark: str = "") -> Self:
         """The part that these bytes make."""
-        return cls(partition, kind, digest_of(data), rows, mark, len(data))
+        return cls(partition, kind, digest_of(data), rows, mark)
 
     @classmethod
-    def of_path(cls, path: str, size: int) -> Self | None:
+    def of_path(cls, path: str) -> Self | None:
         """The part at a path; None if the path is that of no part."""
         partition = Partition.of_path(path)
         found = _NAME.fullmatch(path.rpartition("/")[2])
         if partition is None or found is None:
             return None
-        return cls(partition, found[1], found[2], int(found[3]), found[4] or "", size)
+        return cls(partition, found[1], found[2], int(found[3]), found[4] or "")
 
     @property
     def path(self) -> str:

@@ -61,7 +61,7 @@ class PartStore:
         """The parts below a path, by partition, oldest first; of each in reading order."""
         found: Listing = defaultdict(list)
         for entry in self._folder.entries(path):
-            part = None if entry.size is None else Part.of_path(entry.path, entry.size)
+            part = None if entry.size is None else Part.of_path(entry.path)
             if part is not None:
                 found[part.partition].append(part)
         return {one: sorted(found[one], key=attrgetter("order")) for one in sorted(found)}
@@ -87,11 +87,6 @@ class PartStore:
             if not parts:
                 return Contents([], [])
         raise ClickLogUnavailable(f"{parts[0].partition.path} changes faster than it is read")
-
-    def quarantined(self) -> int:
-        """How many damaged parts are kept aside."""
-        entries = self._folder.entries(QUARANTINE)
-        return sum(entry.size is not None for entry in entries)
 
     def _read_listed(self, parts: Sequence[Part], wanted: Wanted) -> Contents | None:
         contents = Contents([], [])

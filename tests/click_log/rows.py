@@ -56,6 +56,11 @@ def read_all(log: ClickLog, target: str = TARGET, hours: int = 48) -> LoggedClic
     return clicks_in(log, target, START, START + hours * 3600.0)
 
 
+def part_rows(log: ClickLog, dataset: str) -> list[int]:
+    """How many rows each part of a dataset has, hour by hour; a row that stands twice is two."""
+    return [part.rows for parts in log._store.list(dataset).values() for part in parts]
+
+
 def known_delays(
     log: ClickLog, hours: int = 48, as_of: float = START + 30 * DAY, window: float = WINDOW
 ) -> dict[str, float | None]:

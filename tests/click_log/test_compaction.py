@@ -12,6 +12,7 @@ from tests.click_log.rows import (
     contents,
     conversion,
     known_delays,
+    part_rows,
     read_all,
 )
 
@@ -42,9 +43,7 @@ def test_rows_that_stand_twice_go(log):
     log.write_conversions([conversion("a", 9.0), conversion("a", 9.0, "install")])
     assert log.compact(START + DAY) == 2
 
-    sizes = log.sizes()
-    assert (sizes["clicks"].rows, sizes["clicks"].parts) == (2, 1)
-    assert (sizes["conversions"].rows, sizes["conversions"].parts) == (3, 1)
+    assert (part_rows(log, "clicks"), part_rows(log, "conversions")) == ([2], [3])
     assert [row["campaign"] for row in contents(read_all(log))] == ["hats", "shoes"]
 
 

@@ -1,7 +1,6 @@
 """Conversions that count for no click are counted."""
 
-from app.click_log.log import ClickLog
-from app.click_log.maintenance import UnattributedConversions
+from app.click_log.log import ClickLog, UnattributedConversions
 from tests.click_log.rows import START, TARGET, click, conversion
 
 WINDOW = 3600.0
