@@ -1,5 +1,6 @@
 """Maps of bins: the refit that a worker would do, of a table of bins instead of the store."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -22,7 +23,6 @@ from calibrators.fields.sums import FieldTables
 class TargetHours:
     """The newest hours of one target, with the sums by declared field."""
 
-    target: str
     tables: dict[int, BinsTable] = field(default_factory=dict)
     fields: dict[int, FieldTables] = field(default_factory=dict)
 
@@ -83,11 +83,10 @@ def fitted_maps(bins: Iterable[TargetBins], settings: Settings) -> Iterator[Fitt
     """
     methods, declared = Methods(settings), DeclaredFields.of(settings)
     fitting = Fitting(settings, methods)
-    targets: dict[str, TargetHours] = {}
+    targets = defaultdict[str, TargetHours](TargetHours)
     for found in bins:
         # A table may be sorted by hour, and a folder may have a file for each day.
-        hours = targets.setdefault(found.target, TargetHours(found.target))
-        hours.add(found, fitting.hours(found.target, {}), declared)
+        targets[found.target].add(found, fitting.hours(found.target, {}), declared)
     for target, held in targets.items():
         calibrator = fitting.calibrator_of(target)
         try:
