@@ -1,7 +1,5 @@
 """Checked samples: what every calibrator and bin accepts, and how it says what is wrong; and arrays
 of very many campaigns in files, so that memory holds those of a few.
-
-`compiled` is what was made of the client's `_look_up.c`; None where no compiler was.
 """
 
 import logging
@@ -9,7 +7,6 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from importlib import import_module
 from math import prod
 from tempfile import TemporaryFile
 from threading import Event, Lock
@@ -18,11 +15,6 @@ from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-try:
-    compiled: Any = import_module("calibrators.maps._look_up")
-except ImportError:
-    compiled = None
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

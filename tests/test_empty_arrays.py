@@ -107,7 +107,6 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.bins.codecs.sorted_rows": {"campaigns": ()},
     "calibrators.fields.columns.chosen": {"columns": {}},
     "calibrators.bins.bins.cell_means": {"sums": np.empty((3, 0), np.int64)},
-    "calibrators.maps.look_up.plain_rows": {"known": {}, "names": ()},
     "calibrators.methods.equal_frequency.bin_counts": {"distinct": ROWS},
     "calibrators.methods.equal_frequency.bins_of_cells": {"samples": (NONE, NONE, NONE)},
     "calibrators.methods.equal_frequency.inner_cuts": {"bins": ROWS},

@@ -15,10 +15,11 @@ from app.columns.layout import ONE_CAMPAIGN, U4, Header, Sections
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import pack_names
+from calibrators.names import PackedTexts, compiled
 
 Ids = NDArray[np.uint32]
 
-_NO_NAMES: Final[list[str]] = []
+_NO_NAMES: Final[Sequence[str]] = ()
 
 
 def read_target(sections: Sections, header: Header) -> str:
@@ -29,7 +30,7 @@ def read_target(sections: Sections, header: Header) -> str:
         raise ValidationError("target", "must be UTF-8") from None
 
 
-def read_campaigns(sections: Sections, header: Header) -> tuple[list[str], Ids]:
+def read_campaigns(sections: Sections, header: Header) -> tuple[Sequence[str], Ids]:
     """The names that the body brings, and the numbers of its campaigns: an index of a name each,
     or an interned id; shape (n,), or (1,) if one is for all rows.
 
@@ -64,13 +65,15 @@ def split_texts(ends: Sequence[int], text: bytes, field: str) -> list[str]:
     return [_decoded(text[start:end], field, place) for place, (start, end) in enumerate(spans)]
 
 
-def _read_names(sections: Sections, header: Header) -> list[str]:
-    ends = read_ends(sections, "names", header.names)
+def _read_names(sections: Sections, header: Header) -> Sequence[str]:
+    lengths = sections.column("names", U4, header.names)
     text = sections.text("names", header.names_bytes)
-    if (total := ends[-1] if ends else 0) != len(text):
+    if (total := int(lengths.sum(dtype=np.uint64))) != len(text):
         rule = f"must be the sum of the names' lengths, {total}"
         raise ValidationError("columns.names_bytes", rule, len(text))
-    return split_texts(ends, text, "names")
+    if compiled and text.isascii():
+        return PackedTexts(text, lengths)
+    return split_texts([*accumulate(lengths.tolist())], text, "names")
 
 
 def _decoded(text: bytes, field: str, place: int) -> str:

@@ -79,7 +79,7 @@ class EventsRequest(NamedTuple):
 
     header: Header
     target: str
-    names: list[str]
+    names: Sequence[str]
     numbers: Ids
     scores: Floats
     occurred_at: Floats

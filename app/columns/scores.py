@@ -48,7 +48,7 @@ class ScoresRequest(NamedTuple):
 
     header: Header
     target: str
-    names: list[str]
+    names: Sequence[str]
     numbers: Ids
     scores: Scores
     units: UnitNumbers | None = None

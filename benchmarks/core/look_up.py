@@ -103,7 +103,8 @@ class Kept:
     @classmethod
     def of(cls, atlas: Atlas) -> Self:
         """Of the atlas."""
-        with patch("calibrators.maps.look_up.CompiledLookUp", None):
+        modules = ("calibrators.maps.look_up", "calibrators.names")
+        with patch(f"{modules[0]}.compiled", None), patch(f"{modules[1]}.compiled", None):
             return cls(atlas, Atlas.from_bytes(atlas.to_bytes()))
 
     def batch(self, size: int, rng: np.random.Generator) -> "Batch":

@@ -16,7 +16,7 @@ from unittest.mock import patch
 import httpx
 import numpy as np
 from sirocco_client import EdgeCalibrator, Sirocco
-from sirocco_client.maps import CompiledLookUp, PlainLookUp, compiled_rows, plain_rows
+from sirocco_client.maps import COMPILED, index_of, plain_index
 
 from benchmarks.core.traffic import campaign_names, random_atlas, random_scores
 from benchmarks.figures import Figure, Table
@@ -76,17 +76,17 @@ def _callers(opened: ExitStack, campaigns: int) -> Callers:
     store = opened.enter_context(private_store())
     store.publish(atlas)
     url = f"http://{HOST}:{opened.enter_context(started('sirocco', store.url)).port}"
-    edge = opened.enter_context(_edge(url, CompiledLookUp, compiled_rows))
-    plain = opened.enter_context(_edge(url, PlainLookUp, plain_rows))
+    edge = opened.enter_context(_edge(url, index_of))
+    plain = opened.enter_context(_edge(url, plain_index))
     sirocco = opened.enter_context(Sirocco(url, timeout=PATIENCE_SECONDS))
     http = opened.enter_context(httpx.Client(base_url=url, timeout=PATIENCE_SECONDS))
     return Callers(atlas, edge, plain, sirocco, http)
 
 
-def _edge(url: str, look_up: object, rows: object) -> EdgeCalibrator:
-    if look_up is None:
+def _edge(url: str, index: object) -> EdgeCalibrator:
+    if not COMPILED:
         raise RuntimeError("sirocco-client was installed without a compiler")
-    with patch.multiple("sirocco_client.atlas", LookUp=look_up, fill_rows=rows):
+    with patch("sirocco_client.atlas.index_of", index):
         edge = EdgeCalibrator(url, "click", refresh_seconds=3600.0)
         if not edge.wait(PATIENCE_SECONDS):
             raise RuntimeError("no atlas came")

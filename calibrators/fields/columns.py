@@ -9,12 +9,10 @@ The bytes are, little-endian, the number of fields u1, and of each
     codes u2 or u4 (n): the value of each event, as its place among these
 """
 
-import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import repeat
-from typing import Any, Final, NamedTuple, TypeGuard, cast
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,27 +31,6 @@ MOST_REMEMBERED: Final = 1 << 14
 
 Codes = NDArray[np.int32]
 """Places of values among those of a field; 0 is other."""
-
-
-class JsonValues(Sequence[str]):
-    """Values of n scores, of 1 to 256 bytes each, as they stand in an array of JSON, in ASCII and
-    without escapes. Compiled look-ups find their effects there, all else reads them."""
-
-    def __init__(self, array: Any, length: int) -> None:
-        self.array, self._length = array, length
-
-    def __len__(self) -> int:
-        return self._length
-
-    def __getitem__(self, place: Any) -> Any:
-        return self._read[place]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._read)
-
-    @cached_property
-    def _read(self) -> list[str]:
-        return cast(list[str], json.loads(bytes(self.array)))
 
 
 Given = str | Sequence[str] | Codes

@@ -8,7 +8,6 @@ ratios in the order fields, pairs, campaigns.
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, repeat
 from math import prod
@@ -20,9 +19,10 @@ import numpy as np
 from calibrators.bins.codecs import pack_names, sorted_rows, unpack_names
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import MOST_REMEMBERED as _REMEMBERED
-from calibrators.fields.columns import Codes, Given, JsonValues, Products, RatioOf, are_codes
+from calibrators.fields.columns import Codes, Given, Products, RatioOf, are_codes
 from calibrators.fields.sums import OTHER, PAIR, CampaignRatios, FieldColumn, pair_ends, row_ends
-from calibrators.samples import Floats, Integers, Singles, compiled
+from calibrators.names import JsonTexts, PlainIndex, compiled, index_of
+from calibrators.samples import Floats, Integers, Singles
 
 MOST_TERMS: Final = 20
 """Fields, and pairs of them."""
@@ -124,16 +124,14 @@ class _FieldTerm:
         # What is not said is the mean over all values, whose effects are centred.
         self.variances[0] = 0.0
         self._codes, self.names = np.append(np.arange(len(table.names)), -1.0), None
-        if compiled:
-            # Names with too many hashes alike are left to Python, whose hashes nobody can foresee.
-            with suppress(ValueError):
-                self.names = compiled.table_of(table.names)
+        if compiled and not isinstance(index := index_of(tuple(table.names)), PlainIndex):
+            self.names = index
 
     def multiply(self, found: Floats, given: Given | int) -> None:
         """Products of n scores, (n,), by the ratios of these values, or codes."""
         if isinstance(given, int | np.ndarray):
             found *= self.ratios.take(given)
-        elif type(given) is JsonValues and self.names:
+        elif type(given) is JsonTexts and self.names:
             found *= self._taken(given, self.ratios)
         else:
             found *= np.fromiter(self.each(given, len(found)), np.float64, len(found))
@@ -148,11 +146,11 @@ class _FieldTerm:
             return self.place_of.get(given, -1)
         if are_codes(given):
             return given
-        if type(given) is JsonValues and self.names:
+        if type(given) is JsonTexts and self.names:
             return self._taken(given, self._codes).astype(np.int32)
         return np.fromiter(map(self.place_of.get, given, repeat(-1)), np.int32, len(given))
 
-    def _taken(self, given: JsonValues, column: Floats) -> Floats:
+    def _taken(self, given: JsonTexts, column: Floats) -> Floats:
         found = np.empty(len(given))
         compiled.fill_products((given.array,), (self.names,), (column,), found, None)
         return found
@@ -318,7 +316,7 @@ class FieldEffects:
         kinds = set(map(type, given))
         if kinds <= {str}:
             return self._remembered[tuple(given)]
-        if n <= _FEW and not kinds & {JsonValues, np.ndarray} and (self._pairs or self._remembers):
+        if n <= _FEW and not kinds & {JsonTexts, np.ndarray} and (self._pairs or self._remembers):
             return self._remembered.of_columns(given, n)
         found, codes = np.ones(n), self._coded(given) if self._pairs else []
         for place in self._effective:
@@ -365,7 +363,7 @@ class FieldEffects:
         is neglected, and so are half-lives and variances that are other than fitted. A field that
         is not given, or has no value, adds nothing."""
         given = [fields.get(name, OTHER) for name in self.fields]
-        by_code = {JsonValues, np.ndarray}.intersection(map(type, given))
+        by_code = {JsonTexts, np.ndarray}.intersection(map(type, given))
         few = self._remembers and n <= _FEW and not by_code
         found = (self._variances.of_columns if few else self._summed)(given, n)
         of_campaigns = self._campaign_codes(campaigns) if self._campaigns else 0
@@ -397,7 +395,7 @@ class FieldEffects:
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
         texts = [fields.get(name) for name in self._in_one_step]
-        arrays = tuple(each.array for each in texts if type(each) is JsonValues)
+        arrays = tuple(each.array for each in texts if type(each) is JsonTexts)
         if arrays and len(arrays) == len(texts):
             found = np.empty(len(probabilities))
             compiled.fill_products(arrays, self._names, self._ratios, found, probabilities)

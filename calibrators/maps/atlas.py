@@ -17,8 +17,9 @@ from calibrators.fields.columns import FieldColumns, Given
 from calibrators.fields.effects import FieldEffects
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
-from calibrators.maps.look_up import MapRows, fill_rows
+from calibrators.maps.look_up import MapRows
 from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_column, read_shared
+from calibrators.names import LeftTexts, index_of
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
 
 
@@ -26,16 +27,16 @@ class CampaignRows:
     """Row i + 1 is that of campaigns[i]; immutable, so that atlases of the same campaigns share
     one. Raises ValueError on a name that stands twice."""
 
-    __slots__ = ("campaigns", "packed", "row_of")
+    __slots__ = ("campaigns", "index", "packed")
 
     def __init__(self, campaigns: Sequence[str], packed: bytes | None = None) -> None:
         """`packed` are the names' bytes where they are known already."""
         self.campaigns = tuple(campaigns)
         self.packed = pack_names(self.campaigns) if packed is None else packed
-        # A comprehension, which lets other threads in: one call for all names would not.
-        self.row_of = {campaign: row for row, campaign in enumerate(self.campaigns, 1)}
-        if len(self.row_of) < len(self.campaigns):
-            raise ValueError("atlas: a campaign stands twice")
+        try:
+            self.index = index_of(self.campaigns)
+        except KeyError:
+            raise ValueError("atlas: a campaign stands twice") from None
 
     @classmethod
     def read(
@@ -93,8 +94,8 @@ class Atlas:
         "_campaign_rows",
         "_groups",
         "_has_target_map",
+        "_index",
         "_maps",
-        "_row_of",
         "campaigns",
         "effects",
         "group_field",
@@ -134,7 +135,7 @@ class Atlas:
         self.campaigns = campaign_rows.campaigns
         self._groups = groups
         self._campaign_rows = campaign_rows
-        self._row_of = campaign_rows.row_of
+        self._index = campaign_rows.index
         self._maps = maps
         self._has_target_map = has_target_map
         self.has_groups = groups is not None
@@ -209,25 +210,34 @@ class Atlas:
     def rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of the map that serves each campaign, shape (n,)."""
         rows = np.empty(len(campaigns), np.int64)
-        if not fill_rows(self._row_of, campaigns, rows):
+        if not self._fill(campaigns, rows):
+            if self._groups is None and _name_no_version(campaigns):
+                return rows
             unknown = np.flatnonzero(rows == 0)
             names = [campaigns[place] for place in unknown.tolist()]
             if self._groups is not None or SEPARATOR in "".join(names):
                 rows[unknown] = [*map(self._row_above, names)]
         return rows
 
+    def _fill(self, campaigns: Sequence[str], rows: Integers) -> bool:
+        """Whether all of them are known."""
+        if isinstance(campaigns, LeftTexts):
+            return campaigns.fill(self._index, rows)
+        return bool(self._index.fill(campaigns, rows))
+
     def _row_above(self, campaign: str) -> int:
         """What serves a campaign without a map: of a version of the model, what that has for new
         campaigns; of a version that is not known here, what serves the campaign."""
         known, version = parted(campaign)
         if version is not None:
-            return self._row_of.get(named("", version), 0) or self._row(known)
+            of_new: int = self._index.get(named("", version), 0)
+            return of_new or self._row(known)
         return 0 if self._groups is None else self._groups.row_of(campaign)
 
     def own_rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of each campaign, shape (n,); 0 for one without a map of its own."""
         rows = np.empty(len(campaigns), np.int64)
-        fill_rows(self._row_of, campaigns, rows)
+        self._fill(campaigns, rows)
         return rows
 
     def grouped(self, rows: Sequence[int], groups: Sequence[str]) -> list[int]:
@@ -236,7 +246,8 @@ class Atlas:
         return [row or group for row, group in found]
 
     def _row(self, campaign: str) -> int:
-        return self._row_of.get(campaign, 0) or self._row_above(campaign)
+        own: int = self._index.get(campaign, 0)
+        return own or self._row_above(campaign)
 
     def look_up(self, rows: Integers, scores: Floats | Singles) -> Floats:
         """Probabilities of n scores, each by the map of its row; scores are already checked."""
@@ -246,7 +257,7 @@ class Atlas:
         """`rows` of a handful of campaigns, as a list."""
         if self._groups is not None:
             return [self._row(campaign) for campaign in campaigns]
-        rows = list(map(self._row_of.get, campaigns, repeat(0)))
+        rows = list(map(self._index.get, campaigns, repeat(0)))
         if all(rows) or SEPARATOR not in "".join(campaigns):
             return rows
         return [row or self._row_above(name) for row, name in zip(rows, campaigns, strict=True)]
@@ -462,6 +473,11 @@ class Atlas:
         if offset != len(data):
             raise ValueError(f"atlas: ends at byte {offset}, there are {len(data)}")
         return cls(campaign_rows, maps, bool(has_target_map), groups, effects, spreads)
+
+
+def _name_no_version(campaigns: Sequence[str]) -> bool:
+    """Whether that can be told without reading them, and is so."""
+    return isinstance(campaigns, LeftTexts) and not campaigns.have(SEPARATOR)
 
 
 def _read_groups(

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calibrators.names import compiled
 from calibrators.samples import (
     IN_MEMORY,
     Floats,
@@ -26,7 +27,6 @@ from calibrators.samples import (
     as_vector,
     check_equal_lengths,
     check_unit_interval,
-    compiled,
     places_of,
 )
 

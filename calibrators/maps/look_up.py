@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import repeat
 from typing import Any, Final
 from weakref import finalize
 
@@ -18,18 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.maps.calibration_map import MapColumns, segment_slopes
+from calibrators.names import compiled, index_of
 from calibrators.samples import (
     Floats,
     Integers,
     Singles,
     check_unit_interval,
-    compiled,
     file_memory,
     places_of,
 )
-
-CompiledLookUp: Any = compiled and compiled.LookUp
-compiled_rows: Callable[..., bool] | None = compiled and compiled.fill_rows
 
 ROW_BYTES: Final = 32
 """Bytes of a row."""
@@ -128,15 +124,6 @@ _FILLED = 4096
 _SEARCHED = 4096
 
 
-def plain_rows(known: dict[str, int], names: Sequence[str], rows: Integers) -> bool:
-    """Writes the row of each of n names, 0 of one that is not known; whether all are."""
-    rows[:] = np.fromiter(map(known.get, names, repeat(0)), np.int64, len(rows))
-    return bool(rows.all())
-
-
-fill_rows: Final = compiled_rows or plain_rows
-
-
 class NumpyLookUp:
     """What `_look_up.c` does, in Python and numpy, to the last bit. Scores are in [0, 1]."""
 
@@ -225,7 +212,9 @@ class MapRows:
             own = knots[places_of(firsts[run], lengths[run])]
             self._segments[flat, 0], self._segments[flat, 1] = checked, segment_slopes(own, checked)
         maps = self._spans, knots, self._segments
-        self._search = NumpyLookUp(*maps) if CompiledLookUp is None else CompiledLookUp({}, maps)
+        # What names have rows is the atlas' to know.
+        plain = compiled is None
+        self._search = NumpyLookUp(*maps) if plain else compiled.LookUp(index_of(()), maps)
         # Bound here, because they are short enough to feel each step on the way.
         self.at, self.look_up_few = self._search.of_row, self._search.look_up_few
 

@@ -63,6 +63,8 @@ ROWS = st.fixed_dictionaries(
         "score": mostly(SCORES, BAD_SCORES),
     }
 )
+BEHIND = st.sampled_from([b"", b" " * 1024])
+"""The names of a body of 1 KiB and more are left in JSON."""
 REQUESTS = column_requests() | st.fixed_dictionaries({"rows": lists(ROWS)})
 
 
@@ -83,20 +85,27 @@ def check_equal(service, body: bytes) -> None:
 
 
 @MANY
-@given(request=REQUESTS)
-@example(request={"target": "click", "campaign": "hats", "scores": []})
-@example(request={"target": "clicks", "campaigns": [], "scores": [0.0]})
-@example(request={"rows": []})
-@example(request={})
-def test_every_request_is_answered_as_the_plain_path_answers_it(service, version, request):
-    check_equal(service, json.dumps(request).encode())
+@given(request=REQUESTS, is_ascii=st.booleans(), behind=BEHIND)
+@example(request={"target": "click", "campaign": "hats", "scores": []}, is_ascii=True, behind=b"")
+@example(request={"target": "clicks", "campaigns": [], "scores": [0]}, is_ascii=True, behind=b"")
+@example(request={"rows": []}, is_ascii=True, behind=b"")
+@example(request={}, is_ascii=True, behind=b"")
+def test_every_request_is_answered_as_the_plain_path_answers_it(
+    service, version, request, is_ascii, behind
+):
+    check_equal(service, json.dumps(request, ensure_ascii=is_ascii).encode() + behind)
 
 
 @MANY
-@given(request=REQUESTS, place=st.integers(0, 400), byte=st.binary(min_size=1, max_size=1))
-def test_a_request_with_one_wrong_byte_is_too(service, version, request, place, byte):
+@given(
+    request=REQUESTS,
+    place=st.integers(0, 400),
+    byte=st.binary(min_size=1, max_size=1),
+    behind=BEHIND,
+)
+def test_a_request_with_one_wrong_byte_is_too(service, version, request, place, byte, behind):
     """Broken JSON, broken UTF-8, other names and numbers."""
     body = json.dumps(request).encode()
     place %= len(body)
 
-    check_equal(service, body[:place] + byte + body[place + 1 :])
+    check_equal(service, body[:place] + byte + body[place + 1 :] + behind)

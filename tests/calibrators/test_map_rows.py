@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from calibrators import Atlas, CalibrationMap
 from calibrators.maps.calibration_map import MapColumns
-from calibrators.maps.look_up import CompiledLookUp, MapRows, compiled_rows, plain_rows
+from calibrators.maps.look_up import MapRows
 from calibrators.maps.shared_knots import MOST_SETS, SharedKnots, maps_by_row
+from calibrators.names import PlainIndex, compiled, index_of
 from calibrators.samples import Floats, Integers
 from tests.calibrators.strategies import maps_of_sets, scores, scores_around
 
@@ -20,10 +21,10 @@ MANY = 3000
 @pytest.fixture(params=["compiled", "numpy"], scope="module", autouse=True)
 def look_up(request):
     """All of this holds with either."""
-    chosen = CompiledLookUp if request.param == "compiled" else None
+    chosen = compiled if request.param == "compiled" else None
     if chosen is None and request.param == "compiled":
         pytest.skip("there was no compiler when the service was installed")
-    with patch("calibrators.maps.look_up.CompiledLookUp", chosen):
+    with patch("calibrators.maps.look_up.compiled", chosen):
         yield
 
 
@@ -68,9 +69,9 @@ def test_each_score_is_looked_up_as_by_its_map_alone(maps, others, singles, shar
 @given(st.lists(st.sampled_from(["a", "b", "c", "ä"])), st.sets(st.sampled_from(["a", "b", "ä"])))
 def test_names_have_rows_and_unknown_ones_have_none(names, known):
     known_rows = {name: row for row, name in enumerate(sorted(known), 1)}
-    for fill in (plain_rows, compiled_rows or plain_rows):
+    for index in (PlainIndex(known_rows), index_of((*known_rows,))):
         rows = np.full(len(names), -1)
-        assert fill(known_rows, names, rows) == all(name in known for name in names)
+        assert index.fill(names, rows) == all(name in known for name in names)
         assert rows.tolist() == [known_rows.get(name, 0) for name in names]
 
 

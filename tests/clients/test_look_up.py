@@ -3,19 +3,33 @@
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import copy, copytree, ignore_patterns
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sirocco_client.intervals import fill_quantiles
-from sirocco_client.maps import CompiledLookUp, EdgeMaps, compiled_rows
+from sirocco_client.maps import COMPILED, EdgeMaps, PlainNames, index_of, plain_index
+
+if COMPILED:
+    from sirocco_client._look_up import LookUp, Names
 
 pytestmark = pytest.mark.skipif(
-    CompiledLookUp is None, reason="there was no compiler when the client was installed"
+    not COMPILED, reason="there was no compiler when the client was installed"
 )
 PROJECT = Path(__file__).parents[2]
-ROWS = {"shoes": 1, "socks": 2}
+LONG = "a campaign with a name that is longer than what stands in a slot"
+NAMES = ("shoes", "socks")
+
+
+def rows(*names: str) -> "Names":
+    """Those of names."""
+    found = index_of(names or NAMES, lambda: None)
+    assert isinstance(found, Names)
+    return found
 
 
 def columns(**changed: object) -> tuple[object, ...]:
@@ -30,7 +44,7 @@ def columns(**changed: object) -> tuple[object, ...]:
 
 @pytest.fixture
 def look_up():
-    return CompiledLookUp(ROWS, columns())
+    return LookUp(rows(), columns())
 
 
 @pytest.mark.parametrize(
@@ -52,13 +66,13 @@ def test_a_map_that_leads_outside_is_refused(last):
         spans = columns()[0].copy()
         spans[place] = last
         with pytest.raises(ValueError, match="leads beyond"):
-            CompiledLookUp(ROWS, columns(spans=spans))
+            LookUp(rows(), columns(spans=spans))
 
 
 @pytest.mark.parametrize("changed", [{"segments": np.zeros((5, 2))}, {"knots": np.empty(0)}])
 def test_columns_that_are_too_short_are_refused(changed):
     with pytest.raises(ValueError, match="leads beyond"):
-        CompiledLookUp(ROWS, columns(**changed))
+        LookUp(rows(), columns(**changed))
 
 
 @pytest.mark.parametrize(
@@ -76,18 +90,18 @@ def test_columns_that_are_too_short_are_refused(changed):
 )
 def test_columns_of_another_kind_are_refused(changed, message):
     with pytest.raises(TypeError, match=message):
-        CompiledLookUp(ROWS, columns(**changed))
+        LookUp(rows(), columns(**changed))
 
 
 def test_every_other_number_of_an_array_is_refused():
     with pytest.raises(ValueError, match="contiguous"):
-        CompiledLookUp(ROWS, columns(knots=np.zeros(4)[::2]))
+        LookUp(rows(), columns(knots=np.zeros(4)[::2]))
 
 
 @pytest.mark.parametrize("maps", [columns()[:2], 7, ()])
 def test_other_than_three_columns_are_refused(maps):
     with pytest.raises(TypeError):
-        CompiledLookUp(ROWS, maps)
+        LookUp(rows(), maps)
 
 
 @pytest.mark.parametrize("row", [-1, 3, 2**62, -(2**63)])
@@ -99,17 +113,18 @@ def test_a_row_without_a_map_is_refused(look_up, row):
         look_up.of_row(row, 0.5)
     with pytest.raises(IndexError):
         look_up.look_up_few([0, row], [0.5, 0.5])
-    with pytest.raises(IndexError):
-        CompiledLookUp({"odd": row}, columns()).at("odd", 0.5)
     assert (found == 7.0).all()
 
 
-def test_a_row_that_is_no_number_is_refused():
-    odd = CompiledLookUp({"odd": "one"}, columns())
+def test_a_name_without_a_map_is_refused():
+    with pytest.raises(IndexError):
+        LookUp(rows("shoes", "socks", "hats"), columns()).at("hats", 0.5)
+
+
+@pytest.mark.parametrize("names", [{"shoes": 1}, None, NAMES])
+def test_names_that_are_none_are_refused(names):
     with pytest.raises(TypeError):
-        odd.at("odd", 0.5)
-    with pytest.raises(TypeError):
-        compiled_rows({"odd": "one"}, ["odd"], np.zeros(1, np.int64))
+        LookUp(names, columns())
 
 
 def test_columns_of_unequal_lengths_are_refused(look_up):
@@ -129,20 +144,20 @@ def test_what_may_not_be_written_is_left(look_up):
 @pytest.mark.parametrize("names", [["shoes"], ("shoes",), 7])
 def test_names_that_are_fewer_or_no_sequence_are_refused(names):
     with pytest.raises((IndexError, TypeError)):
-        compiled_rows(ROWS, names, np.zeros(2, np.int64))
+        rows().fill(names, np.zeros(2, np.int64))
 
 
-def test_a_name_that_empties_the_list_while_it_is_looked_for_ends_in_an_error(look_up):
-    class Odd(str):
-        __slots__ = ()
+def test_names_that_are_made_as_they_are_asked_for_have_rows():
+    class Made(Sequence[str]):
+        def __len__(self) -> int:
+            return 100
 
-        def __hash__(self) -> int:
-            names.clear()
-            return super().__hash__()
+        def __getitem__(self, place: int) -> str:
+            return f"{LONG} {range(100)[place]}"
 
-    names = [Odd("shoes"), "socks"]
-    with pytest.raises(IndexError):
-        compiled_rows(ROWS, names, np.zeros(2, np.int64))
+    found = np.zeros(100, np.int64)
+    assert rows(*Made()).fill(Made(), found)
+    assert found.tolist() == list(range(1, 101))
 
 
 class Emptying:
@@ -169,12 +184,52 @@ def test_a_number_that_empties_its_list_ends_in_an_error(look_up):
             look_up.look_up_few(row, score)
 
 
-@pytest.mark.parametrize("name", [[], {}])
-def test_a_name_that_cannot_be_one_is_refused(look_up, name):
-    with pytest.raises(TypeError, match="unhashable"):
-        look_up.at(name, 0.5)
-    with pytest.raises(TypeError, match="unhashable"):
-        compiled_rows(ROWS, [name], np.zeros(1, np.int64))
+@pytest.mark.parametrize("name", [[], 7, None, b"shoes", "\ud800", f"{LONG}s", ""])
+def test_what_is_no_name_has_no_row(name):
+    known, found = rows("shoes", LONG), np.full(1, 7)
+    assert LookUp(known, columns()).at(name, 0.5) is None
+    assert not known.fill([name], found)
+    assert (found.item(), known.get(name, 8)) == (0, 8)
+
+
+@given(st.lists(st.text(max_size=40), unique=True), st.lists(st.text(max_size=40)))
+def test_rows_are_those_of_a_dict(names, others):
+    others = [*others, *names[::2], *(name + "s" for name in names)]
+    known = index_of(tuple(names), lambda: None)
+    plain = plain_index(tuple(names), lambda: None)
+    left, right = np.full(len(others), 7), np.full(len(others), 8)
+
+    assert known.fill(others, left) == plain.fill(others, right)
+    assert left.tolist() == right.tolist()
+    assert [known.get(name, 9) for name in others] == [plain.get(name, 9) for name in others]
+    assert len(known) == len(plain)
+
+
+def test_slots_that_names_do_not_fit_in_are_refused():
+    for count, width, kind in ((2, 32, "u1"), (3, 32, "u1"), (4, 31, "u1"), (4, 32, "i1")):
+        with pytest.raises((TypeError, ValueError)):
+            Names(NAMES, np.zeros((count, width), kind))
+    with pytest.raises(TypeError):
+        Names(list(NAMES), np.zeros((4, 32), np.uint8))
+    with pytest.raises(KeyError, match="twice"):
+        Names(("a", "a"), np.zeros((4, 32), np.uint8)).add(2)
+
+
+def test_a_table_that_was_written_over_leads_nowhere_else():
+    slots = np.zeros((4, 32), np.uint8)
+    known = Names((LONG,), slots)
+    known.add(1)
+    (place,) = np.flatnonzero(slots.any(axis=1)).tolist()
+    slots[place, 4:8] = 255
+    assert known.get(LONG, 7) == 7
+    assert known.fill(["shoes"], np.zeros(1, np.int64)) is False
+
+
+@pytest.mark.parametrize("names", [("a" * 2**16, "b"), ("\ud800",)])
+def test_names_that_no_slot_holds_are_left_to_a_dict(names):
+    known = index_of(names, lambda: None)
+    assert isinstance(known, PlainNames)
+    assert [known.get(name, 0) for name in names] == [*range(1, len(names) + 1)]
 
 
 @pytest.mark.parametrize("score", [-0.1, 1.1, float("nan"), 1, "0.5", None])
@@ -192,7 +247,7 @@ def test_other_numbers_of_arguments_are_refused(look_up, method):
 
 def test_columns_live_as_long_as_the_look_up():
     kept = columns()
-    look_up = CompiledLookUp(dict(ROWS), kept)
+    look_up = LookUp(rows(), kept)
     del kept
     assert look_up.of_row(1, 0.5) == 0.25
 
@@ -257,8 +312,8 @@ OF_CLIENT = (
     "import sirocco_client as s; print(s.COMPILED, s.atlas.EdgeAtlas.identity().at('a', 0.25))"
 )
 OF_SERVICE = (
-    "from calibrators import Atlas; from calibrators.maps.look_up import CompiledLookUp\n"
-    "print(CompiledLookUp is not None, Atlas.empty().at('a', 0.25))"
+    "from calibrators import Atlas; from calibrators.names import compiled\n"
+    "print(compiled is not None, Atlas.empty().at('a', 0.25))"
 )
 
 

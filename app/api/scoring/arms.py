@@ -180,7 +180,7 @@ class ColumnsOfArm(NamedTuple):
     target: str
     arm: str
     places: Places
-    names: list[str]
+    names: Sequence[str]
     numbers: Ids
     scores: Scores
     fields: Mapping[str, FieldColumn] | None = None

@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 from fastapi import APIRouter
 from msgspec import UNSET
+from msgspec.structs import force_setattr
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
@@ -76,7 +77,7 @@ from app.api.scoring.requests import (
     CalibrateRequest,
     RequestHead,
     Row,
-    UnreadFields,
+    UnreadTexts,
     read_head,
     read_prompt,
 )
@@ -90,14 +91,16 @@ from app.settings import Settings
 from app.strict_json import ValidationError, all_fit, decode
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
-from calibrators.fields.columns import JsonValues
-from calibrators.samples import Floats, compiled
+from calibrators.fields.columns import LONGEST_VALUE
+from calibrators.names import JsonTexts, PackedTexts, compiled
+from calibrators.samples import Floats
 
 DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
-_UNREAD: Final = msgspec.json.Decoder(UnreadFields)
+_UNREAD: Final = msgspec.json.Decoder(UnreadTexts)
 _COLUMN: Final = msgspec.json.Decoder(str | list[str])
+_CAMPAIGNS: Final = msgspec.json.Decoder(list[str])
 _LONG: Final = 1024 if compiled else inf
-"""Bytes from which on columns of fields are worth leaving in JSON."""
+"""Bytes from which on columns of texts are worth leaving in JSON."""
 _NONE_BESIDE: Final = (UNSET,) * 4
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
@@ -122,7 +125,7 @@ def read_scores_of(request: CalibrateRequest, settings: Settings) -> list[Target
         and (one or len(campaigns) == len(scores))
         and target in settings.known_targets
         and 1 <= len(scores) <= settings.max_scores
-        and all_fit(campaigns, settings.max_campaign_bytes)
+        and (type(campaigns) is JsonTexts or all_fit(campaigns, settings.max_campaign_bytes))
     )
     if not is_sound:
         _refuse(request, target, len(scores), settings)
@@ -316,7 +319,8 @@ def respond(
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     request = read_scores(body, settings.max_scores, settings.fields)
     _check_target("target", request.target, settings)
-    if request.names and not all_fit(request.names, settings.max_campaign_bytes):
+    names, longest = request.names, settings.max_campaign_bytes
+    if not (names.fit(longest) if isinstance(names, PackedTexts) else all_fit(names, longest)):
         names = [request.names[number] for number in request.numbers.tolist()]
         one = request.header.flags & ONE_CAMPAIGN
         check_each("campaign" if one else "campaigns[{}]", names, settings.max_campaign_bytes)
@@ -408,9 +412,7 @@ def _response(
     if head.in_columns:
         return respond(body, head.accept, resources, caller)
     settings, explain = resources.settings, head.explain
-    # With pairs it is faster to remember the products of texts.
-    plainly = len(body) < _LONG or settings.field_pairs
-    request = decode(body, DECODER, RULES, most_slowly) if plainly else _unread(body, most_slowly)
+    request = _request_of(body, settings, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
@@ -436,14 +438,21 @@ def _response(
     return _json(probabilities, levels, arms, snapshot, parts, **more)
 
 
-def _unread(body: bytes, most_slowly: float) -> CalibrateRequest:
-    """The request, the columns of its fields left in JSON where they may."""
+def _request_of(body: bytes, settings: Settings, most_slowly: float) -> CalibrateRequest:
+    """The request; the columns of texts of a long one are left in JSON where they may."""
+    if len(body) < _LONG:
+        return decode(body, DECODER, RULES, most_slowly)
     try:
         request = _UNREAD.decode(body)
+        if request.campaigns is not UNSET:
+            left = JsonTexts.of(request.campaigns, settings.max_campaign_bytes)
+            names = _CAMPAIGNS.decode(request.campaigns) if left is None else left
+            force_setattr(request, "campaigns", names)
         fields: dict[str, Any] = {} if request.fields is UNSET else request.fields
+        # With pairs it is faster to remember the products of texts.
+        longest = 0 if settings.field_pairs else LONGEST_VALUE
         for name, raw in fields.items():
-            number = compiled.count_texts(raw)
-            fields[name] = JsonValues(raw, number) if number else _COLUMN.decode(raw)
+            fields[name] = JsonTexts.of(raw, longest) or _COLUMN.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode(body, DECODER, RULES, most_slowly)
     return request

@@ -15,9 +15,10 @@ from app.settings import Settings
 from app.strict_json import ValidationError
 from calibrators import Atlas
 from calibrators.bins.codecs import campaign_of, campaigns_of
-from calibrators.fields.columns import Given, JsonValues
+from calibrators.fields.columns import Given
 from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import OTHER, FieldColumn
+from calibrators.names import JsonTexts
 from calibrators.samples import Floats
 
 Columns = Mapping[str, Given]
@@ -43,7 +44,7 @@ def fields_of(
         elif len(values) != scores:
             found = f"has {len(values)} items beside {scores} scores"
             raise ValidationError(f"fields.{name}", f"{found}; the columns must be equally long")
-        elif type(values) is not JsonValues:
+        elif type(values) is not JsonTexts:
             _check_values(values, f"fields.{name}[{{}}]")
     return given
 

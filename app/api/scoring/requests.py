@@ -65,9 +65,10 @@ class CalibrateRequest(Struct, forbid_unknown_fields=True, frozen=True):
         return any(one.model_version is not UNSET for one in (self, *rows))
 
 
-class UnreadFields(CalibrateRequest, forbid_unknown_fields=True, frozen=True):
-    """The same, but what its fields are is left in JSON."""
+class UnreadTexts(CalibrateRequest, forbid_unknown_fields=True, frozen=True):
+    """The same, but its columns of texts are left in JSON."""
 
+    campaigns: Raw | UnsetType = UNSET  # type: ignore[assignment]
     fields: dict[str, Raw] | UnsetType = UNSET  # type: ignore[assignment]
 
 

@@ -34,10 +34,33 @@
 /* Standard deviations of a map, at as many log-odds of the score. */
 #define PLACES 8
 
-/* Bytes of a value of a field, and slots of others that may stand before that of a name. */
-enum { LONGEST_TEXT = 256, MOST_STEPS = 128 };
+/* Slots of others that may stand before that of a name. */
+enum { MOST_STEPS = 128 };
+
+/* Bytes of a slot, and those of a name that stand in it. */
+enum { SLOT = 32, INLINE = 22 };
 
 enum { SPANS, KNOTS, SEGMENTS, COLUMNS };
+
+/* A name in half a line of the cache: its hash, its row or 0, its length, and how it starts. */
+typedef struct {
+    uint32_t hash, row;
+    uint16_t length;
+    char start[INLINE];
+} Slot;
+
+/* Names by their hashes; row i + 1 is that of texts[i]. A look-up touches one slot, where one in a
+   dict touches its index, the entry, the name and the number, each in a page of its own. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *texts;
+    Py_buffer table;
+    Slot *slots;
+    int64_t mask;
+    Py_ssize_t filled;
+} Names;
+
+static PyTypeObject *names_type;
 
 typedef struct { int64_t first, length, shift; } Span;
 
@@ -45,7 +68,7 @@ typedef struct { double value, slope; } Segment;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *rows;
+    Names *names;
     Py_buffer columns[COLUMNS];
     int64_t count;
     const Span *spans;
@@ -58,8 +81,8 @@ static Py_ssize_t size_of(const Py_buffer *column, int wide) {
     return column->len / column->itemsize / wide;
 }
 
-/* A column with rows of so many numbers: int64 ("lq"), float64 ("d") or float32 ("f"); -1 with an
-   exception on anything else. */
+/* A column with rows of so many numbers: int64 ("lq"), float64 ("d"), float32 ("f"), uint32 ("I") or
+   bytes ("B"); -1 with an exception on anything else. */
 static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int wide, int flags) {
     if (PyObject_GetBuffer(from, column, PyBUF_ND | PyBUF_FORMAT | flags) < 0) {
         column->obj = NULL;
@@ -67,7 +90,8 @@ static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int
     }
     char kind = column->format ? column->format[0] : '\0';
     int is_shaped = wide == 1 ? column->ndim == 1 : column->ndim == 2 && column->shape[1] == wide;
-    if (is_shaped && column->itemsize == (*kinds == 'f' ? 4 : 8) && kind && strchr(kinds, kind))
+    int size = *kinds == 'B' ? 1 : strchr("fI", *kinds) ? 4 : 8;
+    if (is_shaped && column->itemsize == size && kind && strchr(kinds, kind))
         return 0;
     PyBuffer_Release(column);
     PyErr_Format(PyExc_TypeError, "a column of kind %s, %d wide, is required", kinds, wide);
@@ -115,25 +139,29 @@ static int take_columns(LookUp *self, PyObject *const *given) {
 }
 
 static PyObject *look_up_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named)) {
-    PyObject *rows, *given[COLUMNS];
-    if (!PyArg_ParseTuple(args, "O!(OOO)", &PyDict_Type, &rows, &given[SPANS], &given[KNOTS],
+    PyObject *names, *given[COLUMNS];
+    if (!PyArg_ParseTuple(args, "O!(OOO)", names_type, &names, &given[SPANS], &given[KNOTS],
                           &given[SEGMENTS]))
         return NULL;
     LookUp *self = (LookUp *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (self == NULL) return NULL;
-    self->rows = Py_NewRef(rows);
+    self->names = (Names *)Py_NewRef(names);
     if (take_columns(self, given) == 0) return (PyObject *)self;
     Py_DECREF(self);
     return NULL;
 }
 
-static void look_up_dealloc(PyObject *object) {
-    LookUp *self = (LookUp *)object;
+static void freed(PyObject *object) {
     PyTypeObject *type = Py_TYPE(object);
-    released(self->columns, COLUMNS, NULL);
-    Py_XDECREF(self->rows);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(object);
     Py_DECREF(type);
+}
+
+static void look_up_dealloc(PyObject *object) {
+    LookUp *self = (LookUp *)object;
+    released(self->columns, COLUMNS, NULL);
+    Py_XDECREF((PyObject *)self->names);
+    freed(object);
 }
 
 static double line(const LookUp *self, int64_t row, int64_t place, double score) {
@@ -191,6 +219,209 @@ static int are_equal(Py_ssize_t some, Py_ssize_t others) {
     return 0;
 }
 
+/* The bytes of a name, and what they hash to. */
+typedef struct {
+    const char *start;
+    Py_ssize_t length;
+    uint64_t hash;
+} Text;
+
+static uint64_t mixed(uint64_t hash, uint64_t some) {
+    some *= 0x9e3779b97f4a7c15u;
+    return (hash ^ some ^ some >> 47) * 0x9e3779b97f4a7c15u;
+}
+
+/* By eight bytes; the last eight may have some of those before them. Of fewer bytes than eight, the
+   first and the last four, or each. */
+static uint64_t hash_of(const char *start, Py_ssize_t length) {
+    uint64_t hash = (uint64_t)length, some = 0;
+    uint32_t last = 0;
+    for (Py_ssize_t from = 0; from + 8 < length; from += 8) {
+        memcpy(&some, start + from, 8);
+        hash = mixed(hash, some);
+    }
+    if (length >= 8) {
+        memcpy(&some, start + length - 8, 8);
+    } else if (length >= 4) {
+        memcpy(&some, start, 4);
+        memcpy(&last, start + length - 4, 4);
+        some |= (uint64_t)last << 32;
+    } else {
+        for (Py_ssize_t i = 0; i < length; i++) some = some << 8 | (unsigned char)start[i];
+    }
+    return mixed(hash, some);
+}
+
+/* What is no text, or none that UTF-8 can write, is no name, and of no length. */
+static Text text_of(PyObject *name) {
+    Py_ssize_t length;
+    int is_text = name && PyUnicode_Check(name);
+    const char *start = is_text ? PyUnicode_AsUTF8AndSize(name, &length) : NULL;
+    if (start) return (Text){start, length, hash_of(start, length)};
+    PyErr_Clear();
+    return (Text){"", -1, 0};
+}
+
+static int is_of(const Names *self, const Slot *slot, const Text *text) {
+    if (slot->hash != (uint32_t)text->hash || slot->length != text->length) return 0;
+    if (text->length <= INLINE) return memcmp(slot->start, text->start, text->length) == 0;
+    Text whole = text_of(PyTuple_GetItem(self->texts, slot->row - 1));
+    return whole.length == text->length && memcmp(whole.start, text->start, text->length) == 0;
+}
+
+/* The slot of a name, or a free one; NULL where too many others stand in its way. */
+static Slot *slot_of(const Names *self, const Text *text) {
+    for (int step = 0; step < MOST_STEPS; step++) {
+        Slot *slot = self->slots + (((text->hash >> 32) + step) & self->mask);
+        if (slot->row == 0 || is_of(self, slot, text)) return slot;
+    }
+    return NULL;
+}
+
+/* 0 of a name that is not known. */
+static int64_t row_of(const Names *self, PyObject *name) {
+    Text text = text_of(name);
+    const Slot *slot = slot_of(self, &text);
+    return slot ? slot->row : 0;
+}
+
+static PyObject *names_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(named)) {
+    PyObject *texts, *table;
+    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &texts, &table)) return NULL;
+    Names *self = (Names *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (self == NULL) return NULL;
+    self->texts = Py_NewRef(texts);
+    int done = read_column(table, &self->table, "B", SLOT, PyBUF_WRITABLE) == 0;
+    Py_ssize_t count = done ? self->table.shape[0] : 0;
+    if (done && (count & (count - 1) || count <= PyTuple_Size(texts))) {
+        PyErr_SetString(PyExc_ValueError, "names: a power of two of slots, more than names");
+        done = 0;
+    }
+    if (!done) {
+        Py_DECREF(self);
+        return NULL;
+    }
+    self->slots = self->table.buf;
+    self->mask = count - 1;
+    memset(self->slots, 0, self->table.len);
+    return (PyObject *)self;
+}
+
+static void names_dealloc(PyObject *object) {
+    Names *self = (Names *)object;
+    released(&self->table, 1, NULL);
+    Py_XDECREF(self->texts);
+    freed(object);
+}
+
+static Py_ssize_t names_length(PyObject *object) { return ((Names *)object)->filled; }
+
+static int are_names(PyObject *object) {
+    if (object && PyObject_TypeCheck(object, names_type)) return 1;
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "names are required");
+    return 0;
+}
+
+static int add_one(Names *self, PyObject *name) {
+    Text text = text_of(name);
+    int fits = text.length >= 0 && text.length <= UINT16_MAX;
+    Slot *slot = fits ? slot_of(self, &text) : NULL;
+    if (slot == NULL) PyErr_SetString(PyExc_ValueError, "names: hashes are alike, or one is odd");
+    else if (slot->row) PyErr_SetString(PyExc_KeyError, "names: one stands twice");
+    if (slot == NULL || slot->row) return -1;
+    *slot = (Slot){(uint32_t)text.hash, (uint32_t)(self->filled + 1), (uint16_t)text.length, {0}};
+    memcpy(slot->start, text.start, text.length < INLINE ? text.length : INLINE);
+    self->filled++;
+    return 0;
+}
+
+/* Up to so many more of the names. KeyError on one that stands twice; ValueError where they are to
+   be left to a dict, whose hashes nobody can foresee. */
+static PyObject *add(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    Names *self = (Names *)object;
+    Py_ssize_t more = are(n, 1) ? PyLong_AsSsize_t(args[0]) : -1;
+    if (PyErr_Occurred()) return NULL;
+    for (; more > 0 && self->filled < PyTuple_Size(self->texts); more--)
+        if (add_one(self, PyTuple_GetItem(self->texts, self->filled)) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* As of a dict. */
+static PyObject *get(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    if (!are(n, 2)) return NULL;
+    int64_t row = row_of((Names *)object, args[0]);
+    return row ? PyLong_FromLongLong(row) : Py_NewRef(args[1]);
+}
+
+/* Of at most so many as are searched at once; whether all are known. All slots are asked for before
+   the first is looked at. */
+static int fill_some(const Names *self, const Text *texts, Py_ssize_t count, int64_t *rows) {
+    int known = 1;
+    for (Py_ssize_t i = 0; i < count; i++)
+        __builtin_prefetch(self->slots + (texts[i].hash >> 32 & self->mask));
+    for (Py_ssize_t i = 0; i < count; i++) {
+        const Slot *slot = slot_of(self, &texts[i]);
+        rows[i] = slot ? slot->row : 0;
+        known &= rows[i] != 0;
+    }
+    return known;
+}
+
+/* Writes the row of each of as many names, 0 of one that is not known; whether all are. */
+static PyObject *fill(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    Py_buffer to;
+    PyObject *names[AT_ONCE];
+    Text texts[AT_ONCE];
+    if (!are(n, 2) || read_column(args[1], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
+    Py_ssize_t count = size_of(&to, 1), held = AT_ONCE;
+    int known = 1;
+    for (Py_ssize_t from = 0; held == AT_ONCE && from < count; from += held) {
+        for (held = 0; held < AT_ONCE && from + held < count; held++)
+            if (!(names[held] = PySequence_GetItem(args[0], from + held))) break;
+        for (Py_ssize_t i = 0; i < held; i++) texts[i] = text_of(names[i]);
+        known &= fill_some((Names *)object, texts, held, (int64_t *)to.buf + from);
+        for (Py_ssize_t i = 0; i < held; i++) Py_DECREF(names[i]);
+    }
+    PyBuffer_Release(&to);
+    return PyErr_Occurred() ? NULL : PyBool_FromLong(known);
+}
+
+enum { PACKED, LENGTHS, FILLED, OF_PACKED };
+
+/* Whether as many texts stand end to end as there are lengths, and end where the bytes do. */
+static int are_packed(const Py_buffer *given) {
+    const uint32_t *lengths = given[LENGTHS].buf;
+    Py_ssize_t count = size_of(&given[LENGTHS], 1), total = 0;
+    for (Py_ssize_t i = 0; i < count; i++) total += lengths[i];
+    return are_equal(size_of(&given[FILLED], 1), count) && are_equal(total, given[PACKED].len);
+}
+
+static int fill_each(const Names *self, const Py_buffer *given) {
+    const char *at = given[PACKED].buf;
+    const uint32_t *lengths = given[LENGTHS].buf;
+    int64_t *rows = given[FILLED].buf;
+    Py_ssize_t count = size_of(&given[LENGTHS], 1), some;
+    Text texts[AT_ONCE];
+    int known = 1;
+    for (Py_ssize_t from = 0; from < count; from += some) {
+        for (some = 0; some < AT_ONCE && from + some < count; at += lengths[from + some++])
+            texts[some] = (Text){at, lengths[from + some], hash_of(at, lengths[from + some])};
+        known &= fill_some(self, texts, some, rows + from);
+    }
+    return known;
+}
+
+/* As `fill`, of names that stand end to end, of these lengths. */
+static PyObject *fill_packed(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    Py_buffer given[OF_PACKED] = {0};
+    int done = are(n, OF_PACKED) && PyObject_GetBuffer(args[PACKED], &given[PACKED], PyBUF_SIMPLE) == 0
+               && read_column(args[LENGTHS], &given[LENGTHS], "I", 1, 0) == 0
+               && read_column(args[FILLED], &given[FILLED], "lq", 1, PyBUF_WRITABLE) == 0
+               && are_packed(given);
+    PyObject *known = done ? PyBool_FromLong(fill_each((Names *)object, given)) : NULL;
+    return released(given, OF_PACKED, known);
+}
+
 static PyObject *found_for(const LookUp *self, PyObject *number, PyObject *score) {
     if (number == NULL || score == NULL) return NULL;
     int64_t row = PyLong_AsLongLong(number);
@@ -201,12 +432,12 @@ static PyObject *found_for(const LookUp *self, PyObject *number, PyObject *score
 
 static PyObject *at(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     if (!are(n, 2)) return NULL;
-    PyObject *row = PyDict_GetItemWithError(((LookUp *)object)->rows, args[0]);
-    if (row == NULL) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
-    if (!PyFloat_Check(args[1])) Py_RETURN_NONE;
+    LookUp *self = (LookUp *)object;
+    int64_t row = row_of(self->names, args[0]);
+    if (!row || !PyFloat_Check(args[1])) Py_RETURN_NONE;
     double score = PyFloat_AsDouble(args[1]);
     if (!(score >= 0.0 && score <= 1.0)) Py_RETURN_NONE;
-    return found_for((LookUp *)object, row, args[1]);
+    return are_rows(self->count, &row, 1) ? PyFloat_FromDouble(found_in(self, row, score)) : NULL;
 }
 
 static PyObject *of_row(PyObject *object, PyObject *const *args, Py_ssize_t n) {
@@ -227,31 +458,6 @@ static PyObject *look_up_few(PyObject *object, PyObject *const *args, Py_ssize_t
         if (one == NULL || PyList_SetItem(found, i, one) < 0) Py_CLEAR(found);
     }
     return found;
-}
-
-/* Of one name; 0 of an unknown one, -1 with an exception. */
-static int64_t row_of(PyObject *known, PyObject *names, Py_ssize_t place) {
-    PyObject *name = PySequence_GetItem(names, place);
-    if (name == NULL) return -1;
-    PyObject *row = PyDict_GetItemWithError(known, name);
-    Py_DECREF(name);
-    if (row == NULL) return PyErr_Occurred() ? -1 : 0;
-    return PyLong_AsLongLong(row);
-}
-
-/* Writes the row of each name by a dict of those that are known; whether all are. */
-static PyObject *fill_rows(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    Py_buffer to;
-    if (!are(n, 3) || read_column(args[2], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
-    int64_t *rows = to.buf;
-    Py_ssize_t count = size_of(&to, 1), known = 0, i = 0;
-    for (; i < count; i++) {
-        rows[i] = row_of(args[0], args[1], i);
-        if (rows[i] < 0) break;
-        known += rows[i] > 0;
-    }
-    PyBuffer_Release(&to);
-    return i < count ? NULL : PyBool_FromLong(known == count);
 }
 
 static int search_columns(const LookUp *self, const Py_buffer *given) {
@@ -350,72 +556,21 @@ static PyObject *fill_quantiles(PyObject *Py_UNUSED(module), PyObject *const *ar
     return released(given, GIVEN, done ? Py_NewRef(Py_None) : NULL);
 }
 
-typedef struct {
-    const char *name;
-    uint32_t length, place;
-} Slot;
-
-/* Names by their hashes; the tuple keeps their texts. */
-typedef struct {
-    PyObject *names;
-    Py_ssize_t count, mask;
-    Slot slots[];
-} Table;
-
-/* The slot of a name, or a free one; NULL where too many others stand in its way. */
-static Slot *slot_of(Table *self, const char *name, Py_ssize_t length) {
-    uint64_t hash = 0, some = 0;
-    for (Py_ssize_t from = 0; from < length; from += 8, some = 0) {
-        memcpy(&some, name + from, length - from < 8 ? length - from : 8);
-        some *= 0x9e3779b97f4a7c15u;
-        hash = (hash ^ some ^ some >> 47) * 0x9e3779b97f4a7c15u;
-    }
-    for (int step = 0; step < MOST_STEPS; step++) {
-        Slot *at = self->slots + (((hash >> 32) + step) & self->mask);
-        if (at->name == NULL) return at;
-        if (at->length == length && memcmp(at->name, name, length) == 0) return at;
-    }
-    return NULL;
-}
-
-static void free_table(PyObject *capsule) {
-    Table *self = PyCapsule_GetPointer(capsule, "names");
-    Py_DECREF(self->names);
-    PyMem_Free(self);
-}
-
-/* A table of the names of a tuple; ValueError where too many of their hashes are alike. */
-static PyObject *table_of(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    Py_ssize_t count = are(n, 1) ? PyTuple_Size(args[0]) : -1, size = 4, length;
-    if (count < 0) return NULL;
-    while (size < 2 * count) size *= 2;
-    Table *self = PyMem_Calloc(1, sizeof(Table) + size * sizeof(Slot));
-    PyObject *capsule = self ? PyCapsule_New(self, "names", free_table) : PyErr_NoMemory();
-    if (capsule) *self = (Table){Py_NewRef(args[0]), count, size - 1};
-    for (Py_ssize_t i = 0; capsule && i < count; i++) {
-        const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(args[0], i), &length);
-        Slot *at = name ? slot_of(self, name, length) : NULL;
-        if (at) *at = (Slot){name, (uint32_t)length, (uint32_t)i};
-        else Py_CLEAR(capsule);
-        if (name && !at) PyErr_SetString(PyExc_ValueError, "names: too many hashes are alike");
-    }
-    return capsule;
-}
-
-/* How many texts, all of 1 to 256 bytes, an array has, up to so many; 0 of anything else. With a
-   table each multiplies a number by what the column has at its place, or last. */
-static Py_ssize_t texts_in(const Py_buffer *json, Py_ssize_t most, Table *table,
-                           const double *column, double *found) {
+/* How many texts, all of 1 to so many bytes, an array has, up to so many; 0 of anything else. With
+   names the row of each is written, 0 of one that is not known. */
+static Py_ssize_t texts_in(const Py_buffer *json, Py_ssize_t longest, Py_ssize_t most,
+                           const Names *names, int64_t *rows) {
     const char *at = json->buf, *end = at + json->len, *text, *quote;
     Py_ssize_t count = 0;
     for (char before = '['; at < end && *at == before && count < most; before = ',', count++) {
         for (text = at + 1; text < end && *text == ' ';) text++;
         if (text == end || *text++ != '"' || !(quote = memchr(text, '"', end - text))) return 0;
-        if (quote == text || quote - text > LONGEST_TEXT) return 0;
+        if (quote == text || quote - text > longest) return 0;
         for (at = quote + 1; at < end && *at == ' ';) at++;
-        if (table == NULL) continue;
-        const Slot *slot = slot_of(table, text, quote - text);
-        found[count] *= column[slot && slot->name ? slot->place : table->count];
+        if (names == NULL) continue;
+        Text name = {text, quote - text, hash_of(text, quote - text)};
+        const Slot *slot = slot_of(names, &name);
+        rows[count] = slot ? slot->row : 0;
     }
     return end - at == 1 && *at == ']' ? count : 0;
 }
@@ -425,22 +580,48 @@ FOR_EACH_KIND
 static PyObject *count_texts(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     Py_buffer json;
     unsigned char odd = 0;
-    if (!are(n, 1) || PyObject_GetBuffer(args[0], &json, PyBUF_SIMPLE) < 0) return NULL;
+    Py_ssize_t longest = are(n, 2) ? PyLong_AsSsize_t(args[1]) : -1;
+    if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &json, PyBUF_SIMPLE) < 0) return NULL;
     const unsigned char *text = json.buf, *end = text + json.len;
     for (; text < end; text++) odd |= (*text < ' ') | (*text == '\\') | (*text >> 7);
-    Py_ssize_t count = odd ? 0 : texts_in(&json, PY_SSIZE_T_MAX, NULL, NULL, NULL);
+    Py_ssize_t count = odd ? 0 : texts_in(&json, longest, PY_SSIZE_T_MAX, NULL, NULL);
     return released(&json, 1, PyLong_FromSsize_t(count));
 }
 
-static int multiply_by(PyObject *array, PyObject *names, PyObject *column, const Py_buffer *found) {
-    Py_buffer given[2] = {0};
-    Py_ssize_t count = size_of(found, 1);
-    Table *table = names ? PyCapsule_GetPointer(names, "names") : NULL;
-    int done = table && PyObject_GetBuffer(array, &given[0], PyBUF_SIMPLE) == 0
-               && read_columns(&column, &given[1], "d") == 0
-               && are_equal(size_of(&given[1], 1), table->count + 1)
-               && are_equal(texts_in(&given[0], count, table, given[1].buf, found->buf), count);
-    released(given, 2, NULL);
+/* Writes the rows of as many texts of an array. */
+static int read_rows(const Names *names, PyObject *array, int64_t *rows, Py_ssize_t count) {
+    Py_buffer json;
+    if (PyObject_GetBuffer(array, &json, PyBUF_SIMPLE) < 0) return 0;
+    Py_ssize_t found = texts_in(&json, PY_SSIZE_T_MAX, count, names, rows);
+    PyBuffer_Release(&json);
+    return are_equal(found, count);
+}
+
+/* As `fill`, of names that stand in an array of JSON. */
+static PyObject *fill_json(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    Py_buffer to;
+    int known = 1;
+    if (!are(n, 2) || read_column(args[1], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
+    const int64_t *rows = to.buf;
+    int done = read_rows((Names *)object, args[0], to.buf, size_of(&to, 1));
+    for (Py_ssize_t i = 0; done && i < size_of(&to, 1); i++) known &= rows[i] != 0;
+    PyBuffer_Release(&to);
+    return done ? PyBool_FromLong(known) : NULL;
+}
+
+/* Each number by what the column has at the place of its text, or last. */
+static int multiply_by(PyObject *array, PyObject *given, PyObject *by, int64_t *rows,
+                       const Py_buffer *found) {
+    Py_buffer column = {0};
+    Py_ssize_t count = size_of(found, 1), names = are_names(given) ? names_length(given) : -1;
+    double *numbers = found->buf;
+    int done = names >= 0 && read_columns(&by, &column, "d") == 0
+               && are_equal(size_of(&column, 1), names + 1)
+               && read_rows((Names *)given, array, rows, count);
+    const double *effects = column.buf;
+    for (Py_ssize_t i = 0; done && i < count; i++)
+        numbers[i] *= effects[rows[i] && rows[i] <= names ? rows[i] - 1 : names];
+    released(&column, 1, NULL);
     return done;
 }
 
@@ -452,11 +633,14 @@ static PyObject *fill_products(PyObject *Py_UNUSED(module), PyObject *const *arg
                && (!given[1].obj || are_equal(size_of(&given[1], 1), size_of(&given[0], 1)));
     double *found = given[0].buf, *probabilities = given[1].buf;
     Py_ssize_t count = done ? size_of(&given[0], 1) : 0, all = done ? PyTuple_Size(args[0]) : -1;
+    int64_t *rows = PyMem_Malloc(count * sizeof(int64_t));
+    if (rows == NULL) done = PyErr_NoMemory() != NULL;
     for (Py_ssize_t i = 0; i < count; i++) found[i] = 1.0;
     for (Py_ssize_t i = 0; done && i < all; i++) {
         PyObject *names = PyTuple_GetItem(args[1], i), *column = PyTuple_GetItem(args[2], i);
-        done = column && multiply_by(PyTuple_GetItem(args[0], i), names, column, &given[0]);
+        done = column && multiply_by(PyTuple_GetItem(args[0], i), names, column, rows, &given[0]);
     }
+    PyMem_Free(rows);
     for (Py_ssize_t i = 0; probabilities && i < count; i++) {
         double raised = probabilities[i] * found[i];
         found[i] = raised / ((1.0 - probabilities[i]) + raised);
@@ -470,8 +654,21 @@ static PyMethodDef methods[] = {
     METHOD(at), METHOD(of_row), METHOD(look_up_few), METHOD(look_up), {NULL, NULL, 0, NULL}};
 
 static PyMethodDef functions[] = {
-    METHOD(fill_rows), METHOD(fill_quantiles), METHOD(table_of), METHOD(count_texts),
-    METHOD(fill_products), {NULL, NULL, 0, NULL}};
+    METHOD(fill_quantiles), METHOD(count_texts), METHOD(fill_products), {NULL, NULL, 0, NULL}};
+
+static PyMethodDef methods_of_names[] = {
+    METHOD(add), METHOD(get), METHOD(fill), METHOD(fill_json), METHOD(fill_packed),
+    {NULL, NULL, 0, NULL}};
+
+static PyType_Slot slots_of_names[] = {{Py_tp_doc, "The rows of names, which are those of a tuple."},
+                                       {Py_tp_new, names_new},
+                                       {Py_tp_dealloc, names_dealloc},
+                                       {Py_sq_length, names_length},
+                                       {Py_tp_methods, methods_of_names},
+                                       {0, NULL}};
+
+static PyType_Spec of_names = {"_look_up.Names", sizeof(Names), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots_of_names};
 
 static PyType_Slot slots[] = {{Py_tp_doc, "Maps that share their knots, behind names and rows."},
                               {Py_tp_new, look_up_new},
@@ -482,12 +679,18 @@ static PyType_Slot slots[] = {{Py_tp_doc, "Maps that share their knots, behind n
 static PyType_Spec of_type = {"_look_up.LookUp", sizeof(LookUp), 0,
                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, slots};
 
+static PyTypeObject *added(PyObject *module, PyType_Spec *spec, const char *name) {
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    if (type && PyModule_AddObjectRef(module, name, type) < 0) Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
 static int fill_module(PyObject *module) {
-    PyObject *type = PyType_FromModuleAndSpec(module, &of_type, NULL);
-    if (type == NULL) return -1;
-    int done = PyModule_AddObjectRef(module, "LookUp", type);
-    Py_DECREF(type);
-    return done;
+    /* Kept for as long as the process lasts, as look-ups need it. */
+    names_type = added(module, &of_names, "Names");
+    PyTypeObject *type = names_type ? added(module, &of_type, "LookUp") : NULL;
+    Py_XDECREF((PyObject *)type);
+    return type ? 0 : -1;
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, fill_module}, {0, NULL}};

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sirocco_client.errors import BadAtlas, BadInput, checked_number
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
-from sirocco_client.maps import Breath, EdgeMaps, Integers, LookUp, fill_rows
+from sirocco_client.maps import Breath, EdgeMaps, Integers, Rows, index_of, look_up_of
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
 
 _WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
@@ -40,22 +40,20 @@ def unpack_lengths(data: memoryview, offset: int, count: int) -> tuple[Integers,
     return lengths * (_SCALE if unit else 1), end
 
 
-def rows_by_name(text: bytes, lengths: Integers, breathe: Breath) -> dict[str, int]:
+def rows_by_name(text: bytes, lengths: Integers, breathe: Breath) -> Rows:
     """The row of each name, from 1; raises BadAtlas on text that is no UTF-8, or a name that
     stands twice. `breathe` is called now and then, so that other threads get their turn."""
-    rows: dict[str, int] = {}
-    names = _names(text, lengths)
-    row = 0
+    names: list[str] = []
+    left = _names(text, lengths)
     try:
-        while piece := list(islice(names, _AT_ONCE)):
-            rows.update(zip(piece, range(row + 1, row + 1 + len(piece)), strict=True))
-            row += len(piece)
+        while piece := list(islice(left, _AT_ONCE)):
+            names += piece
             breathe()
+        return index_of(tuple(names), breathe)
     except UnicodeDecodeError:
-        raise BadAtlas(f"names: the text behind name {row} is no UTF-8") from None
-    if len(rows) < len(lengths):
-        raise BadAtlas("names: a campaign stands twice")
-    return rows
+        raise BadAtlas(f"names: the text behind name {len(names)} is no UTF-8") from None
+    except KeyError:
+        raise BadAtlas("names: a campaign stands twice") from None
 
 
 def _names(text: bytes, lengths: Integers) -> Iterator[str]:
@@ -78,7 +76,7 @@ class _Names(NamedTuple):
     """The names as they came, and what was made of them: versions mostly differ in maps alone."""
 
     packed: bytes
-    rows: dict[str, int]
+    rows: Rows
 
 
 class _Groups(NamedTuple):
@@ -102,16 +100,7 @@ class EdgeAtlas:
     Both give the same probability to the last bit, and the same as the service gives.
     """
 
-    __slots__ = (
-        "_at",
-        "_effects",
-        "_fill_rows",
-        "_groups",
-        "_has_target_map",
-        "_look_up",
-        "_names",
-        "_spreads",
-    )
+    __slots__ = ("_at", "_effects", "_groups", "_has_target_map", "_look_up", "_names", "_spreads")
 
     def __init__(
         self,
@@ -127,7 +116,7 @@ class EdgeAtlas:
         self._names = names
         self._groups = groups
         self._has_target_map = has_target_map
-        self._look_up, self._fill_rows = LookUp(names.rows, maps), fill_rows
+        self._look_up = look_up_of(names.rows, maps)
         self._at = self._look_up.at
 
     @classmethod
@@ -160,7 +149,7 @@ class EdgeAtlas:
         """Changes no score of any campaign."""
         ends = np.array([0.0, 1.0])
         maps = EdgeMaps.of(np.array([2]), np.array([0]), ends, ends, lambda: None)
-        return cls(_Names(b"", {}), maps, False)
+        return cls(_Names(b"", index_of((), lambda: None)), maps, False)
 
     def __len__(self) -> int:
         """Campaigns with a map of their own."""
@@ -257,7 +246,7 @@ class EdgeAtlas:
             return np.full(count, self._row(campaigns))
         names = [campaigns] * count if isinstance(campaigns, str) else list(campaigns)
         rows = np.empty(count, np.int64)
-        if not self._fill_rows(self._names.rows, names, rows):
+        if not self._names.rows.fill(names, rows):
             named, unknown = self._group_values(fields, count), np.flatnonzero(rows == 0).tolist()
             rows[unknown] = [self._row_above(names[place], named[place]) for place in unknown]
         return rows

@@ -6,8 +6,9 @@ Python and numpy elsewhere. Both give the same to the last bit.
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import repeat
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +16,12 @@ from numpy.typing import NDArray
 from sirocco_client.errors import BadAtlas
 from sirocco_client.requests import Floats
 
-CompiledLookUp: "type[_look_up.LookUp] | None"
-compiled_rows: Callable[..., bool] | None
 try:
     from sirocco_client import _look_up
 except ImportError:
-    CompiledLookUp = compiled_rows = None
+    COMPILED = False
 else:
-    CompiledLookUp, compiled_rows = _look_up.LookUp, _look_up.fill_rows
+    COMPILED = True
 
 Integers = NDArray[np.int64]
 Breath = Callable[[], None]
@@ -31,6 +30,7 @@ Breath = Callable[[], None]
 _FEW: Final = 64
 _PIECE: Final = 8192
 _KNOTS_AT_ONCE: Final = 1 << 16
+_SLOT_BYTES: Final = 32
 _STEEPEST: Final = float(np.finfo(np.float64).max)
 
 
@@ -141,10 +141,53 @@ def _check_maps(lengths: Integers, knots: Floats, values: Floats) -> None:
         raise BadAtlas("atlas: knots of a map must increase strictly from 0.0 to 1.0")
 
 
-def plain_rows(known: dict[str, int], names: Sequence[str], rows: Integers) -> bool:
-    """Writes the row of each of n names, 0 of an unknown one; whether all are known."""
-    rows[:] = np.fromiter(map(known.get, names, repeat(0)), np.int64, len(rows))
-    return bool(rows.all())
+class PlainNames(dict[str, int]):
+    """Row i + 1 is that of names[i]: what `Names` of `_look_up.c` does, in Python."""
+
+    def fill(self, names: Sequence[str], rows: Integers) -> bool:
+        """Writes the row of each of n names, 0 of an unknown one; whether all are known."""
+        rows[:] = np.fromiter(map(self.get, names, repeat(0)), np.int64, len(rows))
+        return bool(rows.all())
+
+
+def plain_index(names: tuple[str, ...], breathe: Breath) -> PlainNames:
+    """`index_of`, in Python."""
+    known = PlainNames()
+    for start in range(0, len(names), _PIECE):
+        piece = names[start : start + _PIECE]
+        known.update(zip(piece, range(start + 1, start + 1 + len(piece)), strict=True))
+        breathe()
+    if len(known) < len(names):
+        raise KeyError("names: one stands twice")
+    return known
+
+
+def index_of(names: tuple[str, ...], breathe: Breath) -> "Rows":
+    """The rows of names, i + 1 that of names[i]; KeyError on a name that stands twice. `breathe` is
+    called now and then, so that other threads get their turn."""
+    if COMPILED:
+        # Names with too many hashes alike are left to Python, whose hashes nobody can foresee.
+        with suppress(ValueError):
+            return _compiled_index(names, breathe)
+    return plain_index(names, breathe)
+
+
+def _slots(count: int) -> NDArray[np.uint8]:
+    """None of them in two lines of the processor's cache."""
+    memory = np.empty((count + 1) * _SLOT_BYTES, np.uint8)
+    start = -memory.ctypes.data % _SLOT_BYTES
+    return memory[start : start + count * _SLOT_BYTES].reshape(count, _SLOT_BYTES)
+
+
+def _compiled_index(names: tuple[str, ...], breathe: Breath) -> "_look_up.Names":
+    index = _look_up.Names(names, _slots(1 << (4 * len(names) // 3).bit_length()))
+    while len(index) < len(names):
+        index.add(_PIECE)
+        breathe()
+    return index
+
+
+Rows: TypeAlias = "PlainNames | _look_up.Names"
 
 
 class PlainLookUp:
@@ -153,7 +196,7 @@ class PlainLookUp:
     Scores are in [0, 1], rows those of maps.
     """
 
-    def __init__(self, rows: dict[str, int], maps: EdgeMaps) -> None:
+    def __init__(self, rows: PlainNames, maps: EdgeMaps) -> None:
         self._row_of, self._maps = rows.get, maps
         firsts, lengths, shifts = maps.spans.T
         self._halvings = int(lengths.max() - 1).bit_length()
@@ -201,8 +244,6 @@ class PlainLookUp:
         return found
 
 
-COMPILED: Final = CompiledLookUp is not None
-"""Whether look-ups in this process are compiled."""
-
-LookUp = PlainLookUp if CompiledLookUp is None else CompiledLookUp
-fill_rows = compiled_rows or plain_rows
+def look_up_of(rows: "Rows", maps: EdgeMaps) -> "PlainLookUp | _look_up.LookUp":
+    """The look-up of maps behind their names, compiled where those are."""
+    return PlainLookUp(rows, maps) if isinstance(rows, PlainNames) else _look_up.LookUp(rows, maps)
