@@ -335,6 +335,7 @@ class SimulateOptions:
     )
     drift: float = options.option(1.0, "How much campaigns change: 0 not at all.", min=0, max=10)
     fields: options.SyntheticFields = None
+    force: bool = options.option(False, "Replace a file that is there.")
 
 
 @options.grouped
@@ -358,8 +359,10 @@ def simulate(path: _Log, given: SimulateOptions) -> None:
       sirocco simulate log.parquet --impressions 5000 --days 4 --campaigns 20
       sirocco simulate log.parquet --impressions 5000 --fields device,placement
     """
+    from app.whole_files import check_new
     from evaluation import ClickPlatform, Platform
 
+    check_new(path, "the log", force=given.force)
     drawn: Any = {"seed": given.seed, "drift": given.drift}
     if given.impressions is None:
         if given.fields:

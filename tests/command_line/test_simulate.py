@@ -68,6 +68,17 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, called):
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
+def test_a_file_that_is_there_is_replaced_with_force_only(tmp_path, called, refused):
+    (tmp_path / "log.parquet").write_bytes(b"mine")
+
+    assert "log.parquet: the log is there already; --force" in refused(
+        "simulate", "log.parquet", *IMPRESSIONS
+    )
+    assert (tmp_path / "log.parquet").read_bytes() == b"mine"
+    assert called("simulate", "log.parquet", *IMPRESSIONS, "--force").returncode == 0
+    assert len(read_log(tmp_path / "log.parquet", LogColumns()))
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
