@@ -152,8 +152,9 @@ def _table(
     parse = pyarrow.csv.ParseOptions(
         delimiter=part.format.delimiter, newlines_in_values=True, invalid_row_handler=lines
     )
+    # Texts that are no UTF-8 are refused row by row, as those of Parquet are.
     conversion = pyarrow.csv.ConvertOptions(
-        include_columns=[*chosen], column_types=dict(types), null_values=[""]
+        include_columns=[*chosen], column_types=dict(types), null_values=[""], check_utf8=False
     )
     try:
         return pyarrow.csv.read_csv(pa.BufferReader(block), read, parse, conversion)

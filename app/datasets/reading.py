@@ -138,6 +138,7 @@ class LogReader:
     ) -> tuple[T | None, LogRows]:
         while len(rows):
             try:
+                rows = rows.in_utf8()
                 return parse(rows), rows
             except BadRows as bad:
                 if not self.reading.skip_bad:
@@ -163,7 +164,7 @@ def _first(bad: BadRows, parse: Callable[[LogRows], object], rows: LogRows) -> B
     with suppress(CommandError):
         while len(rows := rows.only(rows.row_numbers() < bad.numbers[0])):
             try:
-                parse(rows)
+                parse(rows.in_utf8())
                 break
             except BadRows as earlier:
                 bad = earlier

@@ -31,6 +31,7 @@ _SCORE_RULE = "a score must be a number in [0, 1]"
 _PERCENT_RULE = "with --percent a score must be a number in [0, 100]"
 _TIME_RULE = "a time is a timestamp, RFC 3339 text (without a zone: UTC) or seconds since 1970"
 _FIELD_RULE = f"the value of a field has {LONGEST_VALUE} bytes at most, and no U+001F"
+_TEXT_RULE = "a text is UTF-8"
 _SHOWN, _EXAMPLES = 64, 3
 _EXACT = 2.0**53
 _EXACT_RULE = "floats do not tell whole numbers from 2^53 on apart: write a text, or int64"
@@ -120,6 +121,10 @@ class LogRows:
         """The values of one column."""
         return LogColumn(self, name, self.columns[name])
 
+    def in_utf8(self) -> "LogRows":
+        """The same rows; texts that are no UTF-8 are refused."""
+        return replace(self, columns={name: self.column(name).in_utf8() for name in self.columns})
+
     def only(self, kept: NDArray[np.bool_]) -> "LogRows":
         """The rows of a mask, (n,)."""
         if kept.all():
@@ -195,6 +200,19 @@ class LogColumn:
             for row, number in told
         ]
         raise BadRows(numbers, why, rule, examples)
+
+    def in_utf8(self) -> Any:
+        """The values; written out where a dictionary has texts that are none, and no row has."""
+        try:
+            self.values.validate(full=True)
+        except pa.ArrowInvalid:
+            values = self.plain().values
+            found = replace(self, values=pc.cast(values, pa.large_binary()))
+            texts = [text or b"" for text in found.values.to_pylist()]
+            broken = [text.decode(errors="ignore").encode() != text for text in texts]
+            found.refuse_where(np.array(broken), _TEXT_RULE)
+            return values
+        return self.values
 
     def require_all(self, rule: str) -> None:
         """Refuse empty values, and truth values, which Arrow casts to 1 and 0."""

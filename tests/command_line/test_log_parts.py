@@ -197,7 +197,7 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         ({"a.jsonl": '[{"score": 1},\n'}, "log/a.jsonl: no line is a JSON object with a name; a"),
         (
             {"a.csv": HEAD.encode() + ROW.encode() * 2 + ROW.replace("a", "\xe9").encode("latin1")},
-            "log/a.csv: column 'campaign': row 3: CSV conversion error to string: invalid UTF8",
+            "log/a.csv, row 3: campaign = b'\\xe9'; a text is UTF-8",
         ),
         (
             {"a.jsonl": json_lines(table(0, 1)).replace(b'"outcome": ', b'"outcome": [1], "x": ')},
@@ -219,6 +219,17 @@ def test_a_line_that_is_no_utf_8_is_named_or_skipped(tmp_path):
     assert "log/a.jsonl, line 2: " in error_of(folder)
     assert len(read_log(folder, LogColumns(), reading)) == 2
     assert "log/a.jsonl, row 4: score = 7" in reading.skipped.notes()[0]
+
+
+@pytest.mark.parametrize(("name", "form"), [("a.csv", text), ("a.parquet", parquet)])
+def test_a_value_that_is_no_utf_8_is_a_wrong_row(tmp_path, name, form):
+    content = form(table(0, 3) | {"campaign": ["b", "caf!", "a"]}).replace(b"caf!", b"caf\xe9")
+    folder = put(tmp_path / "log", {name: content})
+    reading = Reading(skip_bad=True)
+
+    assert f"log/{name}, row 2: campaign = b'caf\\xe9'; a text is UTF-8" in error_of(folder)
+    assert read_log(folder, LogColumns(), reading).campaigns == ("a", "b")
+    assert "1 row was skipped: 1 where campaign is wrong" in reading.skipped.notes()[0]
 
 
 @pytest.mark.parametrize(
