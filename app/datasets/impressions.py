@@ -64,9 +64,13 @@ class LogColumns:
 
     @classmethod
     def of(cls, *options: Any) -> "LogColumns":
-        """The names that some options of a command have, by what they are called."""
+        """The names that some options of a command have, by what they are called; a `CommandError`
+        where one of them would be ignored."""
         names = [field.name for field in fields(cls)]
-        return cls(**{n: getattr(each, n) for each in options for n in names if hasattr(each, n)})
+        found = cls(**{n: getattr(each, n) for each in options for n in names if hasattr(each, n)})
+        if found.impressions is not None and found.outcome != cls().outcome:
+            raise CommandError("--outcome does not go with --impressions: clicks are the outcomes")
+        return found
 
     @property
     def counted(self) -> dict[str, str]:

@@ -237,6 +237,14 @@ def test_the_first_wrong_row_is_named_whichever_column_is_read_first(tmp_path, r
         (("backtest", "a", "--delayed", "--weights", "w"), "--weights does not go with --delayed"),
         (("evaluate", "a", "--clicks", "w"), "--impressions and --clicks go together"),
         (("evaluate", "a", "--clicks", "c", "--impressions", "i", "--weights", "w"), "--weights"),
+        *(
+            ((*command, "--clicks", "c", "--impressions", "i", "--outcome", "o"), "--outcome does")
+            for command in (
+                ("evaluate", "a"),
+                ("backtest", "a"),
+                ("lake", "bins", "a", "--output", "o"),
+            )
+        ),
     ],
 )
 def test_what_does_not_go_together(refused, arguments, expected):
