@@ -34,7 +34,8 @@ _ITEMS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _BROKEN: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _ARRAY: Final = re.compile(rb"\s*\[")
 _END_OF_OBJECT: Final = re.compile(rb"\}\s*,\s*\{")
-_NO_END_OF_LINE: Final = re.compile(rb"\}\s*\{")
+_NO_END_OF_LINE: Final = re.compile(rb"\}\s*\{|\r.")
+"""A carriage return amid a line may end an event, or stand in one."""
 
 
 @dataclass(slots=True)
@@ -110,19 +111,19 @@ def _lines(body: bytes) -> Iterator[_Piece]:
         if events is not None:
             yield _Piece(events, are_events=True)
         else:
-            held = (line for line in text.splitlines() if line.strip())
+            held = (line for line in text.split(b"\n") if line.strip())
             yield _Piece([*chain.from_iterable(map(_objects, held))])
 
 
 def _objects(line: bytes) -> Sequence[bytes | msgspec.Raw]:
     """What stands in a line: one text, but where an end of line is missing between objects each of
-    these, as where all lines are in order."""
+    these, as where all lines are in order. A broken one may end with a carriage return."""
     try:
         if len(line) <= MOST_EVENT_BYTES and _NO_END_OF_LINE.search(line):
             return _OBJECTS.decode_lines(line)
     except _BROKEN:
         pass
-    return [line]
+    return [part for part in line.splitlines() if part.strip()]
 
 
 def _arrays(body: bytes) -> Iterator[_Piece]:

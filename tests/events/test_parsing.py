@@ -173,6 +173,15 @@ def test_a_missing_end_of_line_joins_no_events(broken):
     assert len(rejections) == len(broken)
 
 
+@pytest.mark.parametrize("broken", [[], [b"{"]])
+def test_a_carriage_return_is_a_blank_in_an_event_and_ends_one(broken):
+    good = json.dumps(GOOD).encode()
+    in_turns = [b"\r".join([good.replace(b",", b",\r"), good]), *broken, good]
+
+    assert list(read(b"\n".join(in_turns), lines=True)[0]) == [0, 1, 2 + len(broken)]
+    assert list(read(b"\r".join([good, *broken, good]), lines=True)[0]) == [0, 1 + len(broken)]
+
+
 @pytest.mark.parametrize("event_type", [["outcome"], {"a": 1}, 7, None])
 def test_the_type_of_a_rejection_is_one_of_the_known(event_type):
     """It becomes a label of a metric."""
