@@ -77,7 +77,8 @@ def _column_admission(body: bytes, resources: Resources, caller: Caller) -> Even
     request = read_columns(body, resources.settings.max_events)
     names, places = _campaigns(request, resources)
     if caller.campaigns:
-        for campaign in names:
+        # An event without a name, as id 0 is one, is rejected by itself.
+        for campaign in filter(None, names):
             caller.check_sees("campaigns", campaign)
         if request.ids is not None and request.impression_at is not None:
             for place, click_id in enumerate(request.ids):

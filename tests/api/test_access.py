@@ -270,6 +270,10 @@ def test_a_bound_key_sees_its_own_campaigns_alone_in_columns(closed, known):
     assert ask("/v1/calibrate", interned([2, 1])) == 404
     assert ask("/v1/events", clicks("shop/1")) == 200
     assert ask("/v1/events", clicks("rival/1")) == 404
+    for nameless in ({"campaigns": [2, 0], "dictionary": ids}, {"campaigns": ["shop/a", ""]}):
+        body = bodies.impressions_body([0.5] * 2, [time.time()] * 2, **nameless)
+        stored = closed.http.post("/v1/events", content=body, headers=columns).json()
+        assert (stored["accepted"], stored["rejected"][0]["index"]) == (1, 1)
 
 
 def events(campaign, click_id):
