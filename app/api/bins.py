@@ -219,6 +219,5 @@ def _predicted(load: HourLoad, atlas: Atlas | None) -> HourLoad:
     """By the maps in force, if there are any, as a fold would sum the events by field."""
     if atlas is None:
         return load
-    names, codes = load.rows.campaigns
-    predicted = atlas.look_up(atlas.rows(names)[codes], load.rows.means())
+    predicted = atlas.by_maps(*load.rows.campaigns, load.rows.means(), load.rows.fields)
     return replace(load, predicted=predicted)

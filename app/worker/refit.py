@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.bins import BinsStore
+from app.storage.blocks import Block
 from app.storage.errors import LeaseLost, StorageUnavailable, UnknownVersion, VersionChanged
 from app.storage.keys import begun_hours, closed_hours
 from app.storage.lease import LeaseToken
@@ -48,7 +49,7 @@ from app.worker.progress import PUBLISHING, Advance, Step
 from calibrators import Atlas
 from calibrators.bins.table import History
 from calibrators.registry import METHODS
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats
 
 _log = logging.getLogger(__name__)
 
@@ -371,13 +372,13 @@ class Refitter:
         fields = partial(self.bins.field_tables, target) if self.settings.fields else None
         return StoredHistory(request.as_of / SECONDS_PER_HOUR, ReadBlocks(blocks, window), fields)
 
-    def _probabilities(
-        self, target: str, campaigns: Sequence[str], rows: Integers, scores: Floats
-    ) -> Floats:
+    def _probabilities(self, target: str, block: Block) -> Floats:
         """Of events that are folded, by the maps in force, without effects of fields, (n,)."""
         in_force = self._in_force()
         atlas = None if in_force is None else in_force.atlases.get(target)
-        return scores if atlas is None else atlas.look_up(atlas.rows(campaigns)[rows], scores)
+        if atlas is None:
+            return block.scores
+        return atlas.by_maps(block.campaigns, block.rows, block.scores, block.fields or {})
 
     def _on_trial(self, request: Request, present: _Present) -> Steering:
         """What comes of the experiments that run; the maps that serve are none of theirs."""

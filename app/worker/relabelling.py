@@ -251,8 +251,8 @@ class RelabelledClicks:
         """The same by field and hour; the probabilities are those of the maps in force."""
         clicks = self.clicks.clicks
         rows = clicks.rows.astype(np.int64)
-        predicted = in_force.look_up(in_force.rows(clicks.campaigns)[rows], clicks.scores)
         ones, said, hours = np.ones(len(rows)), self.clicks.fields, self._hours(newest)
+        predicted = in_force.by_maps(clicks.campaigns, rows, clicks.scores, said)
         block = Block(clicks.campaigns, rows, clicks.scores, ones, self.labels, fields=said)
         return {
             int(hour): declared.tables(block.chosen(hours == hour), predicted[hours == hour])

@@ -5,10 +5,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from calibrators.bins.codecs import campaigns_of, pack_names, unpack_names
 from calibrators.bins.model_versions import SEPARATOR, named, parted
@@ -199,13 +199,20 @@ class Atlas:
 
     def served(self, campaigns: Sequence[str], scores: ArrayLike, fields: FieldColumns) -> Floats:
         """The same as the service answers: with what the events' fields change."""
-        checked, rows = check_unit_interval("scores", scores), self.rows(campaigns)
-        if groups := fields.get(self.group_field or ""):
-            rows = np.where(rows, rows, self.rows_of_groups(groups.names)[groups.codes])
-        found = self.look_up(rows, checked)
+        checked = check_unit_interval("scores", scores)
+        found = self.by_maps(campaigns, np.arange(len(campaigns)), checked, fields)
         if self.effects is None:
             return found
         return self.effects.applied(found, campaigns_of(campaigns), self.effects.coded(fields))
+
+    def by_maps(
+        self, campaigns: Sequence[str], codes: NDArray[Any], scores: Floats, fields: FieldColumns
+    ) -> Floats:
+        """The same without effects; `codes` are the places of the events' campaigns, (n,)."""
+        rows = self.rows(campaigns)[codes]
+        if groups := fields.get(self.group_field or ""):
+            rows = np.where(rows, rows, self.rows_of_groups(groups.names)[groups.codes])
+        return self.look_up(rows, scores)
 
     def rows(self, campaigns: Sequence[str]) -> Integers:
         """Row of the map that serves each campaign, shape (n,)."""

@@ -31,7 +31,7 @@ from calibrators.arms import ARMS
 from calibrators.fields import sums
 from calibrators.fields.columns import unpack_fields
 from calibrators.fields.sums import OTHER, SEPARATOR
-from calibrators.samples import Floats, Integers
+from calibrators.samples import Floats
 from tests.storage.conftest import HOUR, TTL_SECONDS
 from tests.storage.interrupted_redis import Died, InterruptedRedis, die
 from tests.storage.packing import encoded, marked
@@ -107,10 +107,10 @@ def batch_of(rows: list[Row], ids: str = "") -> EventBatch:
     return batch
 
 
-def halved(target: str, campaigns: Any, rows: Integers, scores: Floats) -> Floats:
+def halved(target: str, block: Block) -> Floats:
     """The maps in force: those of `a` predict half of what all others do."""
-    is_a = np.array([name == "a" for name in campaigns])[rows]
-    return np.where(is_a, scores / 2, scores)
+    is_a = np.array([name == "a" for name in block.campaigns])[block.rows]
+    return np.where(is_a, block.scores / 2, block.scores)
 
 
 def table_of(rows: Iterable[tuple[str, float, float, float]]) -> BinsTable:

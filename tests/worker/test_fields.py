@@ -34,6 +34,7 @@ from tests.worker.conftest import HOUR
 
 SECONDS = 3600
 VALUES = ("", "ios", "android")
+THIRD = CalibrationMap.proportional(1 / 3)
 LOG_ODDS = {"": 0.0, "ios": 0.7, "tv": -0.7}
 
 
@@ -116,6 +117,21 @@ def test_sums_are_those_of_the_maps_in_force_and_a_refit_gets_them(
     }
 
 
+def test_sums_are_those_of_the_group_maps_that_served(settings, bins, versions, lease, append):
+    groups = GroupMaps(FieldGroups("device"), ("ios",), MapColumns.of_maps([THIRD]))
+    atlas = Atlas.build({}, CalibrationMap.proportional(1.0), groups)
+    versions.publish(lease.token, float(HOUR * SECONDS), 0.0, {"click": atlas.to_bytes()}, {})
+    append(served_batch(HOUR))
+
+    grouped = settings.model_copy(update={"group_field": "device"})
+    moment = float((HOUR + 1) * SECONDS)
+    Refitter(grouped, bins, versions).run(Request(moment), lease.token, lambda: moment)
+
+    found = bins.field_tables("click", HOUR).fields["device"]
+    sums = {name: found.bins(name).score_sums.sum() / SCALE for name in ("ios", "tv")}
+    assert sums == pytest.approx({"ios": 4000 * 0.1 / 3, "tv": 4000 * 0.1})
+
+
 def clicks_with_fields() -> list[ClosedClick]:
     """An hour of clicks without fields, as it was before there were any, and two with."""
     said: list[dict[str, str]] = [{}, {"device": "ios"}, {"placement": "top", "device": "web"}]
@@ -146,6 +162,11 @@ def test_clicks_keep_their_fields_and_labels_are_summed_by_them(tmp_path):
     ]
     assert sorted({placement.names[code] for code in placement.codes}) == ["", "top"]
     assert sorted(tables) == [HOUR - 2, HOUR - 1, HOUR]
+    groups = GroupMaps(FieldGroups("device"), ("ios",), MapColumns.of_maps([THIRD]))
+    grouped = relabelled.fields_by_hour(HOUR, declared, Atlas.build({}, groups=groups))
+    by_group = grouped[HOUR].fields["device"]
+    assert by_group.bins("ios").score_sums.sum() == pytest.approx(20 * 0.25 / 3 * SCALE)
+    assert by_group.bins("web").score_sums.sum() == pytest.approx(20 * 0.25 * SCALE)
     ios = np.array([one.fields.get("device") == "ios" for one in clicks])[120:]
     found = tables[HOUR].fields["device"].bins("ios")
     assert found.total_count == 20

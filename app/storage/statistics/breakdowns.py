@@ -56,9 +56,8 @@ from calibrators.bins.table import BinsTable
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.samples import Floats, Integers
 
-LookUp = Callable[[str, Sequence[str], Integers, Floats], Floats]
-"""Target, campaigns, of n events the places of theirs among these and the scores -> the
-probabilities that the maps in force give, (n,)."""
+LookUp = Callable[[str, Block], Floats]
+"""Target and n events -> the probabilities that the maps in force give, (n,)."""
 
 _FIELD, _PAIR, _CAMPAIGN = _KINDS = ("field", "pair", "campaign")
 _NAME: Final = "[a-z][a-z0-9_]{0,31}"
@@ -66,9 +65,9 @@ IS_OF_FIELDS: Final = re.compile(f"(field|campaign):{_NAME}|pair:{_NAME}\\*{_NAM
 """Whether a breakdown has the name of one by fields, declared or not any more."""
 
 
-def identity(target: str, campaigns: Sequence[str], rows: Integers, scores: Floats) -> Floats:
+def identity(target: str, block: Block) -> Floats:
     """The look-up where there are no maps."""
-    return scores
+    return block.scores
 
 
 @dataclass(frozen=True)
@@ -161,9 +160,7 @@ class Breakdowns:
 
         def added() -> FieldTables:
             block = together(blocks)
-            rows = block.rows.astype(np.int64)
-            found = self.look_up(log.target, block.campaigns, rows, block.scores)
-            return self.fields.tables(block, found)
+            return self.fields.tables(block, self.look_up(log.target, block))
 
         return self.with_tables(log, added)
 
