@@ -52,11 +52,13 @@ _MOST_EXAMPLES = 5
 
 
 class SkippedRows:
-    """How many rows were skipped, why, and some of them."""
+    """How many rows were skipped, why, and some of them; and the columns with times that are dates
+    alone."""
 
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
         self.examples: list[str] = []
+        self.dates: set[str] = set()
 
     def add(self, rows: int, why: str, examples: Sequence[str]) -> None:
         """So many rows for one reason."""
@@ -64,13 +66,15 @@ class SkippedRows:
         self.examples += examples[: _MOST_EXAMPLES - len(self.examples)]
 
     def notes(self) -> list[str]:
-        """One sentence, or none where no row was skipped."""
+        """One sentence for the rows, where any were skipped, and one for each column of dates."""
+        rule = "dates without an hour: all rows of such a day count in its first hour"
+        dates = [f"Column {name!r} has {rule}." for name in sorted(self.dates)]
         rows = self.reasons.total()
         if not rows:
-            return []
+            return dates
         counts = "; ".join(f"{count:,} where {why}" for why, count in self.reasons.most_common())
         skipped = f"{rows:,} {'rows were' if rows > 1 else 'row was'} skipped: {counts}."
-        return [f"{skipped} Among them: {'; '.join(self.examples)}."]
+        return [f"{skipped} Among them: {'; '.join(self.examples)}.", *dates]
 
 
 @dataclass(frozen=True, slots=True)

@@ -363,11 +363,17 @@ class LogColumn:
 
     def _seconds(self) -> NDArray[np.float64]:
         kind = self.values.type
+        if pa.types.is_date(kind) or (is_text(kind) and self._has_dates()):
+            self.rows.reading.skipped.dates.add(self.name)
         if pa.types.is_temporal(kind):
             return self._from_timestamps()
         if is_text(kind):
             return self._from_text()
         return self.numbers(_TIME_RULE) / self.rows.reading.per_second
+
+    def _has_dates(self) -> bool:
+        as_long = pc.equal(pc.binary_length(self.values), len("2026-11-30"))
+        return bool(pc.any(pc.and_(as_long, pc.match_substring(self.values, "-"))).as_py())
 
     def _from_timestamps(self) -> NDArray[np.float64]:
         zone = getattr(self.values.type, "tz", None)

@@ -1,5 +1,6 @@
 """What the options of reading do, and what rows may stand for."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,18 @@ def test_times_in_a_unit(tmp_path, unit, number):
     path = csv(tmp_path, f"{number},a,0.5,1\n")
 
     assert times(path, time_unit=unit) == [START + 0.5]
+
+
+@pytest.mark.parametrize("dated", [["2026-01-01"], [date(2026, 1, 1)]])
+def test_dates_without_an_hour_are_told(tmp_path, answered, dated):
+    path = write(tmp_path / "log.parquet", {**ONE, "day": dated})
+
+    notes = answered("evaluate", path, "--time", "day")["notes"]
+
+    assert [note for note in notes if note.startswith("Column 'day' has dates without an hour")]
+    reading = Reading()
+    read_log(csv(tmp_path, "2026-01-01T00:00,a,0.5,1\n1767225600,a,0.5,1\n"), LogColumns(), reading)
+    assert not reading.skipped.notes()
 
 
 @pytest.mark.parametrize("number", [1767225600500, 1767225600500000, 1767225600500000000])
