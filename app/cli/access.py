@@ -65,8 +65,8 @@ _Entries = Annotated[
 def _about() -> None:
     """Make, list, rotate, expire and revoke the API keys of a running service.
 
-    As soon as there is a key, every request but /healthz and /readyz needs one, as
-    `Authorization: Bearer KEY`; the first must have the scope admin. A key is
+    As soon as there is a key, every request but /healthz and /readyz needs one,
+    as `Authorization: Bearer KEY`; the first must have the scope admin. A key is
     shown once, on stdout: the service keeps only a digest. These commands
     themselves call with SIROCCO_API_KEY, or with the key in the file that
     SIROCCO_API_KEY_FILE names.
@@ -151,8 +151,8 @@ def audit(
 ) -> None:
     """Show who changed what in a running service, and verify it.
 
-    Every change by an admin is an entry, chained to the one before by its SHA-256.
-    With --verify it ends with exit code 1 where an entry was altered or is missing.
+    Every change by an admin is an entry, chained to the one before by SHA-256.
+    With --verify, exit code 1 says that an entry was altered or is missing.
 
     [bold]Examples[/bold]
 

@@ -71,7 +71,7 @@ def restore(
 ) -> None:
     """Put a backup into a data directory that has no state yet; then start the service.
 
-    Where the settings name a Redis of your own, give it the file redis.rdb yourself.
+    Where the settings name your own Redis, give it the file redis.rdb yourself.
 
     [bold]Examples[/bold]
 

@@ -37,13 +37,13 @@ _pod = partial(options.option, rich_help_panel="Pods of Kubernetes", show_defaul
 def _about() -> None:
     """Make bins of logs in a lake, labels of delayed targets, and maps of bins.
 
-    The work is cut into partitions, a file each. What is done is kept in --output,
-    and is not done again where a job is begun a second time.
+    The work is cut into partitions, a file each. What is done is kept in
+    --output, and is not done again where a job is begun a second time.
 
     [bold]Examples[/bold]
 
       sirocco lake bins log/ --output lake/
-      sirocco lake bins 's3://bucket/log/*.parquet' --output s3://bucket/lake --executor dask
+      sirocco lake bins 's3://b/log/*.pq' --output s3://b/lake --executor dask
       sirocco lake bins iceberg:prod.ads.impressions --output lake/ --load
       sirocco lake train clicks/ --output lake/ --processes 8
       sirocco lake labels clicks/ --output lake/ --processes 8
@@ -213,8 +213,8 @@ def _bins(
 ) -> None:
     """Sum impressions by hour, campaign, fields and cell of the score.
 
-    Writes bins.parquet into --output: the table that `sirocco bins load` reads. Its
-    digest is the same however the work was cut and whoever did it.
+    Writes bins.parquet into --output: the table that `sirocco bins load` reads.
+    Its digest is the same however the work was cut and whoever did it.
 
     [bold]Examples[/bold]
 
@@ -269,8 +269,8 @@ def _maps(
 ) -> None:
     """Fit maps of bins, as the refit of a new service at the end of their newest hour would.
 
-    Writes maps/<target>.atlas into --output: the bytes that GET /v1/atlas/<target>
-    answers. Settings are those of a worker: SIROCCO_CALIBRATOR, SIROCCO_FIELDS and others.
+    Writes maps/<target>.atlas into --output: what GET /v1/atlas/<target> answers.
+    Settings are those of a worker, such as SIROCCO_CALIBRATOR and SIROCCO_FIELDS.
 
     [bold]Examples[/bold]
 
@@ -372,14 +372,14 @@ def _train(
 ) -> None:
     """Train the post-click model of a delayed target, and learn how late conversions come.
 
-    Writes models/<target>.json into --output, which `sirocco lake labels` reads. It is what
-    a worker would learn from the same clicks. Settings are those of a worker:
-    SIROCCO_POST_CLICK_MINUTES, SIROCCO_ATTRIBUTION_HOURS, SIROCCO_TRAINING_DAYS and others.
+    Writes models/<target>.json into --output, which `sirocco lake labels` reads.
+    It is what a worker would learn from the same clicks with the same settings,
+    such as SIROCCO_ATTRIBUTION_HOURS and SIROCCO_TRAINING_DAYS.
 
     [bold]Examples[/bold]
 
       sirocco lake train clicks/ --output lake/ --processes 8
-      sirocco lake train s3://bucket/clicks/ --output s3://bucket/lake --as-of 2026-03-01T00:00:00Z
+      sirocco lake train clicks/ --output lake/ --as-of 2026-03-01T00:00:00Z
     """
     runner = LakeRun(run, pods)
     if runner.is_written({}):
@@ -426,8 +426,8 @@ def _labels(
 ) -> None:
     """Put clicks of a delayed target into bins, with the conversions each is expected to bring.
 
-    Writes labels-<target>.parquet into --output: a table of bins, of which `sirocco lake maps`
-    makes maps. They are the bins that a worker would refit from as of that moment.
+    Writes labels-<target>.parquet into --output: bins for `sirocco lake maps`,
+    which are those that a worker would refit from as of that moment.
 
     [bold]Examples[/bold]
 

@@ -65,7 +65,7 @@ def evaluate(
       sirocco evaluate log.parquet --group user --placement slot --mainline top
       sirocco evaluate clicks.csv.gz --score pctr --json
       sirocco evaluate 's3://bucket/log/date=2026-01-*' --time-unit ms --skip-bad
-      sirocco evaluate counts.csv --delimiter ';' --impressions shown --clicks clicked
+      sirocco evaluate counts.csv --impressions shown --clicks clicked
     """
     from app.cli.measure.evaluate import run_evaluate
 
@@ -128,8 +128,8 @@ def compare(
 ) -> None:
     """Which of two models is better, on the same impressions?
 
-    Both logs hold the same rows; what both have of campaign, time, outcome and bid
-    must agree, and what only one has is taken from it. Metrics come plain and
+    Both logs hold the same rows; what both have of campaign, time, outcome and
+    bid must agree, and what only one has is taken from it. Metrics come plain and
     calibrated (the overall bias of each model taken out), each difference with an
     interval over campaign-days drawn again and again, and a verdict in words.
 
@@ -139,7 +139,7 @@ def compare(
     [bold]Examples[/bold]
 
       sirocco compare old.parquet new.parquet
-      sirocco compare log.parquet log.parquet --score-a old --score-b new --report ab.html
+      sirocco compare log.parquet log.parquet --score-a old --score-b new
       sirocco compare scored.csv candidate.csv --id impression_id
       sirocco compare runs-of-a/ runs-of-b/
     """
@@ -195,9 +195,9 @@ def analyse_ab_test(
     """Analyse an A/B test: did the new arm earn more, and is that more than luck?
 
     Prints RPM (what the platform earns with 1,000 impressions), CTR (clicks for
-    each impression) and ROI (value over cost of the advertisers) of each arm, and the
-    lift over the control with its interval. Says first whether the arms got the
-    traffic they were meant to get: if not, no other number can be trusted.
+    each impression) and ROI (value over cost of the advertisers) of each arm, and
+    the lift over the control with its interval. Says first whether the arms got
+    the traffic they were meant to get: if not, no other number can be trusted.
 
     Every impression is a row, also those that cost nothing. Where one user has
     many rows, name the user with --unit, or the intervals are too narrow.

@@ -162,13 +162,13 @@ class TrafficOptions:
 def size(given: TrafficOptions) -> None:
     """Say how large a service must be: cores, memory and disk for so much traffic.
 
-    Reckoned from benchmarks, with half of each core left free. The settings of the
-    environment count, such as SIROCCO_HISTORY_HOURS or SIROCCO_VERSIONS_KEPT.
+    Reckoned from benchmarks, with half of each core left free. The settings of
+    the environment count, such as SIROCCO_HISTORY_HOURS or SIROCCO_VERSIONS_KEPT.
 
     [bold]Examples[/bold]
 
       sirocco size --campaigns 10000 --events-per-second 1000
-      sirocco size --campaigns 500 --events-per-second 200 --clicks-per-second 4 --json
+      sirocco size --campaigns 500 --events-per-second 200 --json
     """
     from app.cli.console import print_json
     from app.cli.serving.settings import settings_with

@@ -125,8 +125,8 @@ def rollback(
 ) -> None:
     """Bring the maps of an older version into force again, everywhere within seconds.
 
-    No refit replaces them until `sirocco versions unfreeze`. last-good is the newest
-    version before whose maps are others; with identity, scores come back as they are.
+    No refit replaces them until `sirocco versions unfreeze`. last-good is the
+    newest version before with other maps; with identity, scores stay as they are.
 
     [bold]Examples[/bold]
 

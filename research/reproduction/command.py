@@ -53,7 +53,7 @@ def reproduce(
     """Run the papers' tables again, beside the printed numbers.
 
     Prints each quantity as the paper has it and as we get it, with the tolerance,
-    and where the printed digit cannot be right. Exit code 1 when something differs.
+    and where the printed digit cannot be right. Exit code 1 when one differs.
 
     [bold]Examples[/bold]
 

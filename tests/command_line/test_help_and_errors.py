@@ -14,6 +14,7 @@ from app.errors import typed_command
 from tests.command_line.conftest import COMMAND
 
 TRAFFIC = ("--campaigns", "10", "--events-per-second", "1")
+PARTS = [("lake", part) for part in ("bins", "maps", "train", "labels")]
 COMMANDS = sorted(typer.main.get_command(application).commands)  # type: ignore[attr-defined]
 
 
@@ -31,6 +32,15 @@ def test_the_help_of_a_command_has_examples(called, command):
 
     assert "Examples" in run.stdout
     assert f"sirocco {command}" in run.stdout.partition("Examples")[2]
+
+
+@pytest.mark.parametrize("command", [*map(str.split, COMMANDS), *PARTS])
+def test_help_is_wrapped_for_80_columns(called, command):
+    """Behind the first paragraph lines end where they are written."""
+    said = called(*command, "--help", COLUMNS="200").stdout.partition("╭")[0]
+    written = said.split("\n" + 200 * " " + "\n")[2:]
+
+    assert max(len(line.rstrip()) for part in written for line in part.splitlines()) <= 79
 
 
 def test_help_speaks_of_no_options_of_other_commands(called):
