@@ -316,9 +316,8 @@ class Worker:
         except NothingToTrain as reason:
             _log.info("no model of %s: %s", target, reason)
             return {"version": None, "source": None, "refused": str(reason)}
-        except Exception:
-            self._state["training_failures"] += 1
-            self._beat()
+        except Exception as failure:
+            self._count(failure, "training_failures")
             raise
         self._state["trainings"] += 1
         self._beat()
@@ -347,10 +346,8 @@ class Worker:
             self._leave_to_others()
             with self._tracer.operation("refit", as_of=request.as_of):
                 report = self._refitter.run(request, self._lease.token, self._now)
-        except Exception:
-            self._state["failures"] += 1
-            self._state["consecutive_failures"] += 1
-            self._beat()
+        except Exception as failure:
+            self._count(failure, "failures", "consecutive_failures")
             raise
         self._state["refits"] += report["version"] is not None
         self._state["consecutive_failures"] = 0
@@ -366,6 +363,12 @@ class Worker:
                 extra=about,
             )
         return result
+
+    def _count(self, failure: Exception, *counts: str) -> None:
+        """Of a lease that is lost nothing failed: it is another worker's turn."""
+        if not isinstance(failure, LeaseLost):
+            self._state |= {name: self._state[name] + 1 for name in counts}
+            self._beat()
 
     def _fold_now_and_then(self) -> None:
         if self._fold_own_share():

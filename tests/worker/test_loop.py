@@ -15,6 +15,7 @@ from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
+from app.storage.errors import LeaseLost
 from app.storage.jobs import Jobs
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.storage.lease import Heartbeat, Lease
@@ -152,6 +153,21 @@ def test_a_scheduled_refit_that_fails_keeps_the_version_and_waits_a_minute(
 
     assert Versions(redis_client, 8).current() == in_force
     assert Heartbeat(redis_client, 60).read()["failures"] == 1
+
+
+def test_a_refit_whose_lease_is_lost_is_no_failure(
+    worker, clock, redis_client, append_log, outcomes
+):
+    clock.seconds = (HOUR + 1.5) * SECONDS
+    worker.step()
+    append_log(outcomes(hours=2))
+    redis_client.delete(HELD)
+
+    clock.seconds = (HOUR + 2.5) * SECONDS
+    with pytest.raises(LeaseLost):
+        worker.step()
+
+    assert (worker._state["failures"], worker._state["consecutive_failures"]) == (0, 0)
 
 
 def test_events_are_folded_now_and_then_without_a_refit(
