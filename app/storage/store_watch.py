@@ -54,6 +54,7 @@ UNSAFE: Final = {
 """What a service does not start with, and why."""
 
 _FULL: Final = 0.9
+_TELL_SECONDS: Final = 60.0
 _KNOWN: Final = {
     "role": "its role",
     # Valkey has another name for the mode.
@@ -61,6 +62,29 @@ _KNOWN: Final = {
     "maxmemory_policy": "its eviction policy",
     "aof_enabled": "its persistence",
 }
+
+
+class StoreOutage:
+    """Logs that the store is away when it goes and once a minute, and in the end for how long."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._begun: float | None = None
+        self._told = 0.0
+
+    def tell(self, error: StorageUnavailable) -> None:
+        """It does not answer, or refuses."""
+        now = self._clock()
+        if self._begun is None or now - self._told >= _TELL_SECONDS:
+            _log.warning("%s; trying again", error)
+            self._told = now
+        self._begun = now if self._begun is None else self._begun
+
+    def end(self) -> None:
+        """It has done what was asked."""
+        if self._begun is not None:
+            _log.warning("the store is back after %.0f s", self._clock() - self._begun)
+            self._begun = None
 
 
 class StoreCondition:

@@ -32,7 +32,7 @@ from app.storage.lease import Heartbeat, Lease, LeaseKeeper, ShardShare
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
 from app.storage.statistics.breakdowns import DeclaredFields
-from app.storage.store_watch import StoreWatch
+from app.storage.store_watch import StoreOutage, StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
 from app.worker.delayed_targets import DelayedTargets, claim_click_log
@@ -148,6 +148,7 @@ class Worker:
         self._damaged_names = 0.0
         self._state: dict[str, Any] = {"holder": holder, **dict.fromkeys(_COUNTED, 0)}
         self._beats = Lock()
+        self._outage = StoreOutage()
 
     def run(self, stop: Event) -> None:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
@@ -155,8 +156,9 @@ class Worker:
         while not stop.is_set():
             try:
                 self._wait_and_work(stop)
+                self._outage.end()
             except StorageUnavailable as error:
-                _log.warning("%s; trying again", error)
+                self._outage.tell(error)
                 drop_connections(self._client)
                 self._mend(error)
                 stop.wait(_AWAY_SECONDS)
@@ -181,7 +183,9 @@ class Worker:
             self._count_on()
             with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():
-                    if not self.step():
+                    worked = self.step()
+                    self._outage.end()
+                    if not worked:
                         stop.wait(_IDLE_SECONDS)
         finally:
             self._lease.release()

@@ -15,13 +15,13 @@ from app.settings import SECONDS_PER_HOUR as SECONDS
 from app.settings import Settings
 from app.storage.batch import EventBatch
 from app.storage.bins import BinsStore
-from app.storage.errors import LeaseLost
+from app.storage.errors import LeaseLost, StorageUnavailable
 from app.storage.jobs import Jobs
 from app.storage.keys import SHARDS, TargetHour, shard_of
 from app.storage.lease import Heartbeat, Lease
 from app.storage.redis.client import open_redis
 from app.storage.versions import Versions
-from app.worker import refit
+from app.worker import loop, refit
 from app.worker.loop import LEASE, Worker
 from calibrators.maps import look_up
 from calibrators.maps.look_up import LARGE, aligned_rows
@@ -168,6 +168,24 @@ def test_a_refit_whose_lease_is_lost_is_no_failure(
         worker.step()
 
     assert (worker._state["failures"], worker._state["consecutive_failures"]) == (0, 0)
+
+
+def test_an_outage_is_told_when_it_begins_each_minute_and_when_it_ends(worker, monkeypatch, caplog):
+    stop, turns = Event(), iter([True] * 4 + [False])
+
+    def work(_):
+        if next(turns):
+            raise StorageUnavailable("away")
+        stop.set()
+
+    monkeypatch.setattr(worker, "_wait_and_work", work)
+    monkeypatch.setattr(worker._outage, "_clock", iter([0.0, 1.0, 60.0, 61.0, 90.0]).__next__)
+    monkeypatch.setattr(loop, "_AWAY_SECONDS", 0.0)
+
+    worker.run(stop)
+
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ["away; trying again"] * 2 + ["the store is back after 90 s"]
 
 
 def test_events_are_folded_now_and_then_without_a_refit(
