@@ -23,7 +23,7 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.statistics.loaded_bins import HourLoad, LoadedBins, LoadName
 from app.strict_json import ValidationError, decode
 from calibrators.bins.codecs import LIMIT
-from calibrators.fields.bin_rows import BinRows
+from calibrators.fields.bin_rows import SUMS, BinRows
 from calibrators.fields.columns import encoded
 from calibrators.maps.atlas import Atlas
 
@@ -104,32 +104,48 @@ async def load_bins(
         store = LoadedBins(
             given.client, given.settings.ttl_seconds, DeclaredFields.of(given.settings)
         )
-        for each in loads:
-            counts[_result(store, name, each, given.settings)] += 1
+        for each, places in loads:
+            counts[_result(store, name, each, places, given.settings)] += 1
 
     about = {"source": source, "partition": partition, "rows": rows, "hours": len(loads)}
-    targets = ", ".join(sorted({each.target for each in loads}))
+    targets = ", ".join(sorted({each.target for each, _ in loads}))
     await by.changes("load-bins", load, target=targets or "none", after=about)
     return {**counts, "rows": rows}
 
 
-def _result(store: LoadedBins, name: LoadName, load: HourLoad, settings: Settings) -> str:
+def _result(
+    store: LoadedBins, name: LoadName, load: HourLoad, places: Sequence[int], settings: Settings
+) -> str:
     kept_hours = max(settings.window_hours, settings.history_hours)
     if settings.clock == "wall" and load.hour < _this_hour() - kept_hours:
         return "too_old"
     try:
         return "loaded" if store.add(name, load) else "duplicates"
     except OverflowError as error:
-        raise ValidationError("count", str(error)) from None
+        row, column = _largest(load.rows)
+        value = int(load.rows.sums[column, row])
+        field = f"rows[{places[row]}].{SUMS[column]}"
+        raise ValidationError(field, str(error), value) from None
+
+
+def _largest(rows: BinRows) -> tuple[int, int]:
+    """Of the bin with the largest sum the row that has most of it, and which sum that is."""
+    keys = np.stack((rows.campaigns.codes, rows.cells))
+    _, bins = np.unique(keys, axis=1, return_inverse=True)
+    totals = np.array([np.bincount(bins, each) for each in rows.sums])
+    column, largest = np.unravel_index(totals.argmax(), totals.shape)
+    return int(np.where(bins == largest, rows.sums[column], -1).argmax()), int(column)
 
 
 def _this_hour() -> int:
     return int(time.time() // SECONDS_PER_HOUR)
 
 
-def _read(body: bytes, lines: bool, given: Resources, caller: Caller) -> tuple[list[HourLoad], int]:
-    """The bins by target and hour, and how many rows; raises MalformedJson, ValidationError or a
-    404 Problem."""
+def _read(
+    body: bytes, lines: bool, given: Resources, caller: Caller
+) -> tuple[list[tuple[HourLoad, list[int]]], int]:
+    """The bins by target and hour with the places of their rows, and how many rows; raises
+    MalformedJson, ValidationError or a 404 Problem."""
     rows = _decoded(body, lines)
     _check_names(rows, given.settings, caller)
     places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -139,7 +155,7 @@ def _read(body: bytes, lines: bool, given: Resources, caller: Caller) -> tuple[l
     found = []
     for (target, hour), some in sorted(places.items()):
         load = HourLoad(target, hour, _bins([rows[place] for place in some], some))
-        found.append(_predicted(load, atlases.get(target)))
+        found.append((_predicted(load, atlases.get(target)), some))
     return found, len(rows)
 
 

@@ -113,6 +113,21 @@ def test_a_bad_row_is_named_with_field_rule_and_value(service, change, field, ru
     assert service.stored_keys == []
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_row_of_a_sum_without_room_is_named(service, parts):
+    """Whether it is too much by itself or with others of its bin."""
+    factor = 10**8 // parts
+    sums = {name: factor * ROW[name] for name in ("count", "score_sum", "positives")}
+    large = {**ROW, "campaign": "b", **sums}
+    rows = [{**ROW, "hour": NOW - 2}, ROW, *[large] * parts]
+
+    answer = posted(service, b"\n".join(map(orjson.dumps, rows)))
+
+    assert answer.status_code == 422
+    assert (answer.json()["field"], answer.json()["value"]) == ("rows[2].count", str(sums["count"]))
+    assert "hours are kept" in answer.json()["rule"]
+
+
 @pytest.mark.parametrize(
     ("body", "kind", "field"),
     [(b"{}", "application/json", "rows"), (b"[]", "application/x-ndjson", "rows[0]")],
