@@ -15,6 +15,7 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from calibrators.bins.codecs import pack_names, unpack_names
 from calibrators.samples import Integers
 
 try:
@@ -144,3 +145,33 @@ def _compiled_index(names: tuple[str, ...]) -> Any:
     while len(index) < len(names):
         index.add(_ADDED)
     return index
+
+
+class CampaignRows:
+    """Row i + 1 is that of campaigns[i]; immutable, so that atlases of the same campaigns share
+    one. Raises ValueError on a name that stands twice."""
+
+    __slots__ = ("campaigns", "index", "packed")
+
+    def __init__(self, campaigns: Sequence[str], packed: bytes | None = None) -> None:
+        """`packed` are the names' bytes where they are known already."""
+        self.campaigns = tuple(campaigns)
+        self.packed = pack_names(self.campaigns) if packed is None else packed
+        try:
+            self.index = index_of(self.campaigns)
+        except KeyError:
+            raise ValueError("atlas: a campaign stands twice") from None
+
+    @classmethod
+    def read(
+        cls, data: bytes, offset: int, count: int, like: Self | None = None
+    ) -> tuple[Self, int]:
+        """The names that start at offset, and the offset behind them: `like` itself where its
+        bytes stand there. ValueError on bad bytes."""
+        if like is not None and like._stands_at(data, offset, count):
+            return like, offset + len(like.packed)
+        names, end = unpack_names(memoryview(data), offset, count)
+        return cls(names, data[offset:end]), end
+
+    def _stands_at(self, data: bytes, offset: int, count: int) -> bool:
+        return len(self.campaigns) == count and data.startswith(self.packed, offset)

@@ -72,8 +72,8 @@ ROOMS = {
         "samples": set(),
         "arms": set(),
         "peers": set(),
-        "names": {"samples"},
         "bins": {"samples", "peers"},
+        "names": {"samples", "bins"},
         "fields": {"samples", "names", "bins"},
         "maps": {"samples", "names", "bins", "fields"},
         "methods": {"samples", "bins", "maps", "peers"},
@@ -95,7 +95,7 @@ LONGEST_FILE = 500
 LONGER_FILES = {ROOT / "app/settings.py": 650}
 MOST_IN_A_FOLDER = 18
 MOST_FILES = 340
-MOST_LINES = 78_084
+MOST_LINES = 78_340
 MOST_PERCENT_WITH_ONE_IMPORTER = 15
 
 

@@ -19,8 +19,8 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from app.api.scoring.calibrate import DECODER, read_scores_of
-from app.api.scoring.requests import RULES, CalibrateRequest
+from app.api.scoring.calibrate import read_scores_of
+from app.api.scoring.requests import DECODER, RULES, CalibrateRequest
 from app.columns.campaigns import CampaignIds
 from app.columns.layout import INTERNED
 from app.columns.scores import pack_probabilities, read_scores

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.bins.codecs import campaigns_of, pack_names, unpack_names
+from calibrators.bins.codecs import campaigns_of
 from calibrators.bins.model_versions import SEPARATOR, named, parted
 from calibrators.bins.table import BinsTable
 from calibrators.fields.columns import FieldColumns, Given
@@ -19,39 +19,8 @@ from calibrators.maps.calibration_map import CalibrationMap, MapColumns, Spreads
 from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapRows
 from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_column, read_shared
-from calibrators.names import LeftTexts, index_of
+from calibrators.names import CampaignRows, LeftTexts
 from calibrators.samples import Floats, Integers, Singles, check_unit_interval
-
-
-class CampaignRows:
-    """Row i + 1 is that of campaigns[i]; immutable, so that atlases of the same campaigns share
-    one. Raises ValueError on a name that stands twice."""
-
-    __slots__ = ("campaigns", "index", "packed")
-
-    def __init__(self, campaigns: Sequence[str], packed: bytes | None = None) -> None:
-        """`packed` are the names' bytes where they are known already."""
-        self.campaigns = tuple(campaigns)
-        self.packed = pack_names(self.campaigns) if packed is None else packed
-        try:
-            self.index = index_of(self.campaigns)
-        except KeyError:
-            raise ValueError("atlas: a campaign stands twice") from None
-
-    @classmethod
-    def read(
-        cls, data: bytes, offset: int, count: int, like: Self | None = None
-    ) -> tuple[Self, int]:
-        """The names that start at offset, and the offset behind them: `like` itself where its
-        bytes stand there. ValueError on bad bytes."""
-        if like is not None and like._stands_at(data, offset, count):
-            return like, offset + len(like.packed)
-        names, end = unpack_names(memoryview(data), offset, count)
-        return cls(names, data[offset:end]), end
-
-    def _stands_at(self, data: bytes, offset: int, count: int) -> bool:
-        return len(self.campaigns) == count and data.startswith(self.packed, offset)
-
 
 SCHEMA_VERSION = 1
 _WITH_GROUPS = 2

@@ -12,12 +12,10 @@ from math import inf
 from operator import attrgetter, methodcaller
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import orjson
 from fastapi import APIRouter
 from msgspec import UNSET
-from msgspec.structs import force_setattr
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope
 
@@ -77,9 +75,9 @@ from app.api.scoring.requests import (
     CalibrateRequest,
     RequestHead,
     Row,
-    UnreadTexts,
     read_head,
     read_prompt,
+    read_request,
 )
 from app.api.shedding import PATIENCE
 from app.api.snapshot import Snapshot
@@ -88,19 +86,12 @@ from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.columns.scores import ScoresRequest, pack_probabilities, read_scores
 from app.events.schema import check_each, check_version
 from app.settings import Settings
-from app.strict_json import ValidationError, all_fit, decode
+from app.strict_json import ValidationError, all_fit
 from calibrators import FEW, Atlas
 from calibrators.bins.model_versions import named as version_named
-from calibrators.fields.columns import LONGEST_VALUE
-from calibrators.names import JsonTexts, PackedTexts, compiled
+from calibrators.names import JsonTexts, PackedTexts
 from calibrators.samples import Floats
 
-DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
-_UNREAD: Final = msgspec.json.Decoder(UnreadTexts)
-_COLUMN: Final = msgspec.json.Decoder(str | list[str])
-_CAMPAIGNS: Final = msgspec.json.Decoder(list[str])
-_LONG: Final = 1024 if compiled else inf
-"""Bytes from which on columns of texts are worth leaving in JSON."""
 _NONE_BESIDE: Final = (UNSET,) * 4
 _OF_ALL_ROWS: Final = {"rows", "interval", "quantile"}
 
@@ -412,7 +403,7 @@ def _response(
     if head.in_columns:
         return respond(body, head.accept, resources, caller)
     settings, explain = resources.settings, head.explain
-    request = _request_of(body, settings, most_slowly)
+    request = read_request(body, settings, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
     levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
@@ -436,26 +427,6 @@ def _response(
     if levels_wanted:
         more |= quantile_columns(given, parts, levels_wanted, settings)
     return _json(probabilities, levels, arms, snapshot, parts, **more)
-
-
-def _request_of(body: bytes, settings: Settings, most_slowly: float) -> CalibrateRequest:
-    """The request; the columns of texts of a long one are left in JSON where they may."""
-    if len(body) < _LONG:
-        return decode(body, DECODER, RULES, most_slowly)
-    try:
-        request = _UNREAD.decode(body)
-        if request.campaigns is not UNSET:
-            left = JsonTexts.of(request.campaigns, settings.max_campaign_bytes)
-            names = _CAMPAIGNS.decode(request.campaigns) if left is None else left
-            force_setattr(request, "campaigns", names)
-        fields: dict[str, Any] = {} if request.fields is UNSET else request.fields
-        # With pairs it is faster to remember the products of texts.
-        longest = 0 if settings.field_pairs else LONGEST_VALUE
-        for name, raw in fields.items():
-            fields[name] = JsonTexts.of(raw, longest) or _COLUMN.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return decode(body, DECODER, RULES, most_slowly)
-    return request
 
 
 PROMPT: Final = PromptEndpoint(read_prompt, partial(_response, most_slowly=SLOW), patience=PATIENCE)

@@ -1,15 +1,22 @@
 """A calibrate request: its body in JSON, what an error says of each of its fields, and its head."""
 
-from typing import Annotated, Final, NamedTuple
+from math import inf
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec.structs import force_setattr
 from starlette.types import Scope
 
 from app.api.hot_path import JSON, asks_to_explain, check_head, media_type
 from app.api.resources import Resources
 from app.columns.layout import MEDIA_TYPE as COLUMNS
 from app.events.schema import Score
+from app.settings import Settings
 from app.storage.blocks import LARGEST_WEIGHT
+from app.strict_json import decode
+from calibrators.fields.columns import LONGEST_VALUE
+from calibrators.names import JsonTexts, compiled
 
 Level = Annotated[float, Meta(gt=0.0, lt=1.0)]
 """A probability of the true probability."""
@@ -98,6 +105,34 @@ RULES: Final = {
     "rows": "must be an array of objects with target, campaign and score",
     "rows[]": "must be an object with target, campaign and score",
 }
+
+DECODER: Final = msgspec.json.Decoder(CalibrateRequest)
+_UNREAD: Final = msgspec.json.Decoder(UnreadTexts)
+_COLUMN: Final = msgspec.json.Decoder(str | list[str])
+_CAMPAIGNS: Final = msgspec.json.Decoder(list[str])
+_LONG: Final = 1024 if compiled else inf
+"""Bytes from which on columns of texts are worth leaving in JSON."""
+
+
+def read_request(body: bytes, settings: Settings, most_slowly: float) -> CalibrateRequest:
+    """The request; the columns of texts of a long one are left in JSON where they may."""
+    if len(body) < _LONG:
+        return decode(body, DECODER, RULES, most_slowly)
+    try:
+        request = _UNREAD.decode(body)
+        if request.campaigns is not UNSET:
+            left = JsonTexts.of(request.campaigns, settings.max_campaign_bytes)
+            names = _CAMPAIGNS.decode(request.campaigns) if left is None else left
+            force_setattr(request, "campaigns", names)
+        fields: dict[str, Any] = {} if request.fields is UNSET else request.fields
+        # With pairs it is faster to remember the products of texts.
+        longest = 0 if settings.field_pairs else LONGEST_VALUE
+        for name, raw in fields.items():
+            fields[name] = JsonTexts.of(raw, longest) or _COLUMN.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode(body, DECODER, RULES, most_slowly)
+    return request
+
 
 TYPES: Final = (JSON, COLUMNS)
 
