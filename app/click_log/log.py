@@ -175,7 +175,6 @@ class ClickLog(ClickReader):
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._identity: str | None = None
         self._store = PartStore(folder)
         super().__init__(self._store)
 
@@ -187,15 +186,14 @@ class ClickLog(ClickReader):
     @property
     def identity(self) -> str | None:
         """What tells this log from every other, once `identify` has given it."""
-        if self._identity is None and (found := self._folder.read(_ID)) is not None:
-            self._identity = found.decode(errors="replace")
-        return self._identity
+        # Read each time: a folder that is lost or swapped while a worker runs is another log.
+        found = self._folder.read(_ID)
+        return None if found is None else found.decode(errors="replace")
 
     def identify(self, new: str) -> str:
         """The log's id: a new one where it has none yet."""
         if not self.identity:
             self._folder.write(_ID, new.encode())
-            self._identity = None
         return self.identity or new
 
     def write_clicks(self, clicks: Iterable[ClosedClick]) -> None:

@@ -1,5 +1,6 @@
 """Clicks are closed into one click log: that of a worker with another is left alone."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,19 @@ def test_a_log_that_was_moved_is_the_same(redis_client, open_clicks, tmp_path):
 
     assert (Path(after.click_log) / "_id").exists()
     assert pyarrow.parquet.read_table(Path(after.click_log)).num_rows == 1
+
+
+def test_a_log_that_is_lost_while_a_worker_runs_is_not_begun_anew(
+    redis_client, open_clicks, open_click, settings
+):
+    delayed = delayed_of(settings, redis_client)
+    delayed.close(MIDNIGHT + 2 * HOURS)
+    shutil.rmtree(settings.click_log)
+    open_click("of another hour", MIDNIGHT + HOURS)
+
+    with pytest.raises(OtherClickLog, match="id none"):
+        delayed.close(MIDNIGHT + 3 * HOURS)
+    assert open_clicks.counts()["open"] == 1
 
 
 def test_what_is_no_id_is_another_log_until_it_is_adopted(redis_client, open_clicks, settings):
