@@ -175,8 +175,12 @@ class AuditLog:
             with appending(self._path) as file:
                 # One at a time: no other has gone on behind a half that is taken back.
                 fcntl.flock(file, fcntl.LOCK_EX)
-                written = file.write(line + b"\n")
-                if written <= len(line):
+                # A crash may have left half a line: what follows is not to be lost with it.
+                size = file.seek(0, os.SEEK_END)
+                cut_short = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
+                whole = b"\n" * bool(cut_short) + line + b"\n"
+                written = file.write(whole)
+                if written < len(whole):
                     file.truncate(file.tell() - written)
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
@@ -188,13 +192,21 @@ class AuditLog:
 
 def appending(path: Path) -> FileIO:
     """The file of the log, for our user alone, to be written at its end; raises OSError."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     return os.fdopen(os.open(path, flags, _PRIVATE), "ab", buffering=0)
 
 
 def read_entry(line: bytes) -> AuditEntry:
     """An entry as it is stored, or as a line of the file; raises ValueError."""
     return msgspec.json.decode(line, type=AuditEntry)
+
+
+def refused(entries: Sequence[AuditEntry]) -> list[AuditEntry]:
+    """Those of changes that were refused because the file could not be written: it lacks them."""
+    unwritten = {"failed": AuditUnwritable.__name__}
+    failed = {(entry.request_id, entry.what) for entry in entries if entry.after == unwritten}
+    both = ((entry, (entry.request_id, f"{entry.what}-failed")) for entry in entries)
+    return [e for e, of in both if of in failed or (e.request_id, e.what) in failed]
 
 
 def verified(entries: Sequence[AuditEntry], head: Head | None = None) -> Verified:

@@ -1,6 +1,7 @@
 """`sirocco keys` and `sirocco audit`: who may do what in a running service, and who did."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from app.cli.operate import RunningService, service_at
 from app.errors import FAILED, CommandError
 
 if TYPE_CHECKING:
+    from app.access.audit import AuditEntry
     from app.cli.serving.client import ServiceClient
 
 keys = typer.Typer(no_args_is_help=True)
@@ -164,13 +166,14 @@ def audit(
     if file and not verify:
         raise CommandError("--file is for --verify")
     with service_at(url, api_key) as client:
-        entries = _newest(client, _MOST_ENTRIES if verify else limit)
         if verify:
+            stored = list(_all(client)) if file else []
             found = client.read("admin", "audit", "verify")
             if file and found["wrong"] is None:
-                found["wrong"] = _wrong_in(file, entries, client)
+                found["wrong"] = _wrong_in(file, stored, client)
             _show_verified(found, as_json=json)
             return
+        entries = _newest(client, limit)
     if json:
         print_json({"entries": entries})
         return
@@ -187,30 +190,53 @@ def _newest(client: "ServiceClient", limit: int) -> list[dict[str, Any]]:
     return entries
 
 
-def _wrong_in(
-    files: list[Path], stored: list[dict[str, Any]], client: "ServiceClient"
-) -> str | None:
+def _all(client: "ServiceClient") -> Iterator["AuditEntry"]:
+    """All entries that the service keeps, newest first."""
+    from msgspec import convert
+
+    from app.access.audit import AuditEntry
+
+    query: dict[str, Any] = {"limit": _MOST_ENTRIES}
+    while query.get("before", True):
+        page = client.read("admin", "audit", **query)
+        yield from convert(page["entries"], list[AuditEntry])
+        query["before"] = page["next"]
+
+
+def _lines_of(files: list[Path]) -> Iterator["AuditEntry"]:
+    from app.access.audit import read_entry
+
+    for file in files:
+        for number, line in enumerate(file.read_bytes().splitlines(), 1):
+            try:
+                yield read_entry(line)
+            except ValueError as error:
+                raise ValueError(f"{file}, line {number}: cannot be read: {error}") from None
+
+
+def _wrong_in(files: list[Path], stored: list["AuditEntry"], client: "ServiceClient") -> str | None:
     """What is wrong with the lines of the files together, or differs in the service."""
-    from app.access.audit import read_entry, verified
+    from app.access.audit import refused, verified
 
     try:
-        lines = [line for file in files for line in file.read_bytes().splitlines()]
-        entries = sorted(map(read_entry, lines), key=lambda entry: entry.seq)
+        entries = sorted(_lines_of(files), key=lambda entry: entry.seq)
     except OSError as error:
         raise CommandError(f"--file {error.filename}: {error.strerror}") from None
     except ValueError as error:
-        return f"a line of a file cannot be read: {error}"
+        return str(error)
     if not entries:
         return "the files have no entries" if stored else None
     # Asked for again: while the files were read the service may have gone on.
     newest = max((entry["seq"] for entry in _newest(client, 1)), default=0)
     if entries[-1].seq > newest:
         return f"entry {newest + 1}: is missing in the service, the files go to {entries[-1].seq}"
-    kept = {entry.seq: entry.hash for entry in entries}
+    first, kept = entries[0].seq, {entry.seq: entry.hash for entry in entries}
+    lacking = [entry for entry in refused(stored) if entry.seq > first and entry.seq not in kept]
+    kept |= {entry.seq: entry.hash for entry in lacking}
     for entry in reversed(stored):
-        if entry["seq"] >= entries[0].seq and kept.get(entry["seq"]) != entry["hash"]:
-            return f"entry {entry['seq']}: the files and the service differ"
-    return verified(entries).wrong
+        if entry.seq >= first and kept.get(entry.seq) != entry.hash:
+            return f"entry {entry.seq}: the files and the service differ"
+    return verified(sorted([*entries, *lacking], key=lambda entry: entry.seq)).wrong
 
 
 def _show_verified(found: dict[str, Any], *, as_json: bool) -> None:

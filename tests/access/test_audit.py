@@ -81,6 +81,13 @@ def test_no_change_is_made_of_which_the_file_has_room_for_a_half(log, file):
     assert [read_entry(line).seq for line in file.read_bytes().splitlines()] == [1, 4]
 
 
+def test_half_a_line_that_a_crash_left_takes_no_other_with_it(log, file):
+    file.write_bytes(b'{"seq":1,"at":18')
+    fill(log, 2)
+
+    assert [read_entry(line).seq for line in file.read_bytes().splitlines()[1:]] == [1, 2]
+
+
 def test_what_is_written_verifies_and_pages_backwards(log):
     fill(log, 5)
 

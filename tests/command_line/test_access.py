@@ -7,7 +7,7 @@ import httpx
 import orjson
 import pytest
 
-from app.access.audit import AuditLog
+from app.access.audit import AuditLog, AuditUnwritable
 from app.access.keys import Scope
 from app.cli.console import note, numbers_table, print_line, print_table
 from app.settings import Settings
@@ -78,6 +78,33 @@ def test_the_audit_log_is_shown_and_verified(called, service):
     assert broken.returncode == 1
     assert "the audit log was tampered with: entry 2" in broken.stderr
     assert orjson.loads(broken.stdout)["wrong"]
+
+
+def test_changes_that_a_full_disk_refused_are_no_tampering(called, redis_url, tmp_path):
+    """Redis has their entries, the file has not; with any other entry that it lacks, it differs."""
+    file = tmp_path / "audit.jsonl"
+    given = Settings(port=0, snapshot_dir="off", audit_log=file)
+    with serving(given, redis_url) as running:
+        of = ("--url", running.url)
+        log = AuditLog(running.store, file)
+        for place in range(3):
+            log.record("ops", f"r{place}", "retrain", target="")
+        with (
+            pytest.raises(AuditUnwritable),
+            AuditLog(running.store, tmp_path).change("ops", "r", "retrain", target=""),
+        ):
+            pass
+        log.record("ops", "r9", "retrain", target="")
+        whole = called("audit", "--verify", "--file", file, *of)
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text("".join(lines[:1] + lines[2:]))
+        without = called("audit", "--verify", "--file", file, *of)
+        file.write_text("".join(lines)[:-9])
+        torn = called("audit", "--verify", "--file", file, *of)
+
+    assert whole.stdout == "all 6 entries are as they were written\n", whole.stderr
+    assert "entry 2: the files and the service differ" in without.stderr
+    assert f"{file}, line 4: cannot be read" in torn.stderr
 
 
 def test_the_files_of_all_hosts_contradict_a_new_chain(called, redis_url, tmp_path):
