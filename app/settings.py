@@ -468,6 +468,12 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _ports_of_their_own(self) -> Self:
+        if self.port == self.admin_port != 0:
+            raise ValueError(f"admin_port = {self.admin_port}: must be another than the API's")
+        return self
+
+    @model_validator(mode="after")
     def _waits_within_the_timeout(self) -> Self:
         if self.redis_wait and self.redis_wait_seconds >= self.redis_timeout_seconds:
             rule = f"must be less than redis_timeout_seconds, {self.redis_timeout_seconds:g}"
@@ -637,6 +643,7 @@ def _error_line(error: ErrorDetails) -> str:
             r"^\w+|\w+_\w+", lambda it: variable_of(it[0]) if it[0] in known else it[0], rule
         )
     field = str(error["loc"][0])
-    # Whoever mistypes a secret must not find it in a log.
-    shown = "" if field in SECRETS else f" = {str(error['input'])[:64]}"
-    return f"{variable_of(field)}{shown}: {rule}"
+    if field in SECRETS:
+        # Whoever mistypes a secret must not find it in a log.
+        return f"{variable_of(field)}: {rule.replace('items after validation', 'characters')}"
+    return f"{variable_of(field)} = {str(error['input'])[:64]}: {rule}"

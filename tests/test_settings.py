@@ -143,6 +143,7 @@ BOTH_GROUPS = "SIROCCO_GROUP_FIELD, SIROCCO_CAMPAIGN_GROUP: both are given"
         *((f"TARGET_CALIBRATORS=click={name}", NOT_MONOTONE) for name in ("bbq", "histogram", "")),
         ("CAMPAIGN_GROUP=(", "SIROCCO_CAMPAIGN_GROUP = .*: must be a regular expression"),
         ("CAMPAIGN_GROUP=^[^/]+/", "SIROCCO_CAMPAIGN_GROUP = .*: must have a group in parentheses"),
+        ("PORT=9 ADMIN_PORT=9", "SIROCCO_ADMIN_PORT = 9: must be another than the API's$"),
         ("GROUP_FIELD=brand", "SIROCCO_GROUP_FIELD: brand is no field"),
         ("FIELDS=brand GROUP_FIELD=brand CAMPAIGN_GROUP=^(.)", BOTH_GROUPS),
     ],
@@ -236,7 +237,7 @@ def test_the_click_log_lies_in_the_data_directory_unless_said_otherwise(environm
 def test_a_secret_is_shown_nowhere(environment):
     """Neither that which is refused, nor that which is taken."""
     environment(SIROCCO_SIGNING_KEY="too-short-a-secret")
-    with pytest.raises(BadConfiguration, match=r"^SIROCCO_SIGNING_KEY: ") as bad:
+    with pytest.raises(BadConfiguration, match=r"^SIROCCO_SIGNING_KEY: .*32 characters") as bad:
         load_settings()
     with pytest.raises(ValidationError) as refused:
         Settings()

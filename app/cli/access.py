@@ -25,7 +25,7 @@ _KeyId = Annotated[
 _Scopes = Annotated[
     list[str],
     options.flag(
-        "--scope", "calibrate, ingest, read or admin; may be repeated. None includes another."
+        "--scope", "calibrate, ingest, read or admin, which includes read; may be repeated."
     ),
 ]
 _Name = Annotated[str, options.flag("--name", "Whom it is for.")]

@@ -198,6 +198,7 @@ def test_a_port_in_use_is_told(tmp_path, called, workers):
         ("serve", "SIROCCO_DATA_DIR", "/file is no folder that can be written"),
         ("worker", "SIROCCO_DATA_DIR", "/file is no folder that can be written"),
         ("serve", "SIROCCO_AUDIT_LOG", "/file/log: Not a directory"),
+        ("serve", "SIROCCO_AUDIT_LOG", "/none/log: No such file or directory: make its folder"),
     ],
 )
 def test_a_place_that_cannot_be_written_is_told_at_the_start(
@@ -205,7 +206,8 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(
 ):
     (tmp_path / "file").touch()
 
-    said = refused(command, **{variable: str(tmp_path / "file" / "log")})
+    folder = "none" if "/none/" in reason else "file"
+    said = refused(command, **{variable: str(tmp_path / folder / "log")})
 
     assert said.startswith(f"sirocco: {variable}")
     assert reason in said

@@ -68,7 +68,9 @@ def _require_audit_file(path: Path | None) -> None:
         if path is not None:
             appending(path).close()
     except OSError as error:
-        raise CommandError(f"{variable_of('audit_log')} = {path}: {error.strerror}") from None
+        advice = ": make its folder first" * isinstance(error, FileNotFoundError)
+        told = f"{variable_of('audit_log')} = {path}: {error.strerror}{advice}"
+        raise CommandError(told) from None
 
 
 def _serve_alone(settings: Settings) -> None:
