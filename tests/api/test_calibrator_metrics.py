@@ -11,6 +11,8 @@ CLICK = {
     "calibrator": "pooled",
     "overridden": {"sir": 2, "platt": 1},
     "guard": GUARD,
+    "frozen": True,
+    "frozen_campaigns": 2,
     "method": {"frozen": True, "jumps": 4, "groups": 9},
 }
 REPORT = {"targets": {"click": CLICK, "conversion": {"calibrator": "sir", "guard": None}}}
@@ -36,6 +38,8 @@ SHOWN = {
         (("decision", name), ("target", "click")): GUARD[name] for name in DECISIONS
     },
     "refit_frozen": {(("target", "click"),): 1},
+    "maps_frozen": {(("target", "click"),): 1, (("target", "conversion"),): 0},
+    "campaigns_frozen": {(("target", "click"),): 2, (("target", "conversion"),): 0},
     "campaigns_jumped": {(("target", "click"),): 4},
 }
 

@@ -49,6 +49,10 @@ _OF_PRODUCTS: Final = {
     "pcoc_floor": "By how much PCOC would be off if the probabilities were the truth.",
 }
 _DECISIONS: Final = ("passed", "kept", "parent", "bounded")
+_FROZEN: Final = {
+    "maps_frozen": ("frozen", "1 if an operator has frozen the maps: refits do not replace them."),
+    "campaigns_frozen": ("frozen_campaigns", "Campaigns whose maps an operator has frozen."),
+}
 _METHOD: Final = {
     "refit_frozen": ("frozen", "1 if the last refit froze levels: positives have collapsed."),
     "campaigns_jumped": ("jumps", "Campaigns whose PCOC jumped within the history."),
@@ -333,6 +337,9 @@ def _calibrators(reports: Reports) -> Iterator[Metric]:
     )
     text = "Campaigns with a calibrator of their own."
     yield _nested("campaigns_overridden", text, "calibrator", reports, "overridden")
+    for name, (field, text) in _FROZEN.items():
+        frozen = {t: float(report.get(field, 0)) for t, report in reports.items() if report}
+        yield _by_target(name, text, frozen)
     for name, (field, text) in _METHOD.items():
         # Methods that fit campaign by campaign know neither.
         values = {
