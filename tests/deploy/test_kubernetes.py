@@ -14,7 +14,7 @@ EVERYTHING: dict[str, Any] = {
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "labels": {"release": "prometheus", "role": "alerts"}},
     "api": {"autoscaling": {"enabled": True}},
-    "settings": {"SIROCCO_TARGETS": "click,install", "SIROCCO_WINDOW_HOURS": 48},
+    "settings": {"SIROCCO_TARGETS": "click,install", "SIROCCO_MAX_BODY_BYTES": 16777216},
     "networkPolicy": {"egress": [{"ports": [{"port": 443}]}]},
 }
 OWN_SERVERS: dict[str, Any] = {
@@ -153,7 +153,7 @@ def test_settings_and_scale_reach_the_pods():
     }
 
     assert given["SIROCCO_TARGETS"] == "click,install"
-    assert given["SIROCCO_WINDOW_HOURS"] == "48"
+    assert given["SIROCCO_MAX_BODY_BYTES"] == "16777216"
     assert "replicas" not in one(made, "Deployment", "sirocco-api")["spec"]
     assert one(objects(), "Deployment", "sirocco-api")["spec"]["replicas"] == 2
     assert one(objects(), "PersistentVolumeClaim", "sirocco-worker")

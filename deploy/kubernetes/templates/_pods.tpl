@@ -51,9 +51,14 @@ securityContext:
 
 {{- define "sirocco.settings" -}}
 - { name: SIROCCO_REDIS_URL_FILE, value: /run/secrets/redis.url }
-{{- range $name, $value := .Values.settings }}
+{{ include "sirocco.variables" .Values.settings }}
+{{- end }}
+
+{{- /* Numbers of values are floats to Helm, which writes a million as 1e+06: no setting takes that. */}}
+{{- define "sirocco.variables" -}}
+{{- range $name, $value := . }}
 - name: {{ $name }}
-  value: {{ $value | quote }}
+  value: {{ kindIs "string" $value | ternary $value (toJson $value) | quote }}
 {{- end }}
 {{- end }}
 
