@@ -117,8 +117,11 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(status, slug, str(error.detail), error.headers)
 
 
-def _store_unavailable(meanwhile: str) -> Problem:
-    text = f"the store does not answer, so this {meanwhile}"
+_UNREAD = "the store does not answer, so this cannot be read; ask again"
+_UNWRITTEN = "the store does not answer or is full, so this is not acknowledged; send it again"
+
+
+def _store_unavailable(text: str) -> Problem:
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
@@ -153,7 +156,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
         about=lambda error: {"dictionary": f"{error.in_force:016x}"},
     ),
     NotReplicated: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", _RETRY),
-    StorageUnavailable: lambda _: _store_unavailable("is not acknowledged; send it again"),
+    StorageUnavailable: lambda _: _store_unavailable(_UNWRITTEN),
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
@@ -189,7 +192,7 @@ async def _answer(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         request.app.state.resources.watch.failed(error)
         if request.method in ("GET", "HEAD"):
-            return _store_unavailable("cannot be read; ask again").response()
+            return _store_unavailable(_UNREAD).response()
     response = problem_of(error).response()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(sorted(_methods(request)))

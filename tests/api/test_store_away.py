@@ -88,9 +88,11 @@ def check_degraded(service: RunningService, version: str) -> None:
         problem(refused, 503, "store-unavailable")
         assert refused.headers["retry-after"] == "1"
         told = (
-            "cannot be read; ask again" if method == "GET" else "is not acknowledged; send it again"
+            "does not answer, so this cannot be read; ask again"
+            if method == "GET"
+            else "does not answer or is full, so this is not acknowledged; send it again"
         )
-        assert refused.json()["detail"] == f"the store does not answer, so this {told}"
+        assert refused.json()["detail"] == f"the store {told}"
     counted = service.metrics("sirocco_events_total")
     assert not counted, "what is not stored is not counted as accepted"
 
