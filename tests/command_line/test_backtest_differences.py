@@ -159,6 +159,16 @@ def test_without_draws_there_are_no_differences(tmp_path, called, answered, days
     assert "Beyond chance?" not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_json_says_what_was_skipped(answered, short):
+    table = pq.read_table(short)
+    score = table.column_names.index("score")
+    bad = table.slice(0, 1).set_column(score, "score", pa.array([7.0]))
+    pq.write_table(pa.concat_tables([table, bad]), short)
+    quick = ("--window", "6h", "--calibrators", "sir", "--draws", "0", "--skip-bad")
+
+    assert answered("backtest", short, *quick)["notes"][0].startswith("1 row was skipped: ")
+
+
 @pytest.mark.slow
 def test_tables_fit_a_terminal_and_say_how_to_read_them(tmp_path, called, days):
     log = write_log(tmp_path / "log.parquet", days)

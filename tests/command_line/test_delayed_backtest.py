@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import orjson
 import pyarrow.parquet as pq
 import pytest
 
@@ -90,14 +91,20 @@ def test_intervals_a_page_and_columns_by_name(tmp_path, answered, refused):
 
 @pytest.mark.slow
 def test_what_the_labels_lacked_is_said(tmp_path, called):
-    """No silent fallback: without a model, the source and the reason are notes."""
+    """No silent fallback: without a model, the source and the reason are notes, also of a page and
+    of JSON."""
     log = write_short(tmp_path / "clicks.parquet")
     lacking = {**SHORT, "SIROCCO_MIN_TRAINING_CLICKS": "1000000"}
 
-    run = called("backtest", log, "--delayed", "--judged", "2h", *FIT, **lacking)
+    delayed = ("backtest", log, "--delayed", "--judged", "2h", *FIT)
+    run = called(*delayed, "--draws", "0", "--report", "page.html", **lacking)
+    notes = orjson.loads(called(*delayed, "--json", **lacking).stdout)["notes"]
 
-    assert "clicks.parquet: 2 h without a post-click model; labels came from: delays." in run.stderr
-    assert "clicks.parquet: no new model on 2025-01-04: " in run.stderr
+    said = "clicks.parquet: 2 h without a post-click model; labels came from: delays."
+    assert notes[0] == said
+    assert notes[1].startswith("clicks.parquet: no new model on 2025-01-04: ")
+    assert all(each in run.stderr for each in notes)
+    assert said in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize(

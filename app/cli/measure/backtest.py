@@ -9,7 +9,7 @@ import numpy as np
 
 import evaluation
 from app.cli.checkout import research
-from app.cli.console import note_files, note_skipped, percent_bar, progress
+from app.cli.console import note_files, percent_bar, progress
 from app.cli.measure.delayed_backtest import DelayedRun, Read, files_of, method_of, simulated
 from app.cli.measure.scorecards import drawn_differences, report_backtest
 from app.cli.options import (
@@ -135,9 +135,8 @@ def _run_delayed(
         refuse(of_one, "goes with --delayed of one log only")
     # Several rows of one log are many resamples: they are made where somebody asks for them.
     draws = (_DRAWS if given.report else 0) if given.draws is None else given.draws
-    run = DelayedRun(settings, given.scored_hours or WEEK_HOURS, draws, given.seed or 0)
+    run = DelayedRun(settings, given.scored_hours or WEEK_HOURS, draws, given.seed or 0, reading)
     run.run(clicks, picture=given.picture, page=given.report, as_json=given.json)
-    note_skipped(reading)
 
 
 def _run_leaderboard(

@@ -1,14 +1,14 @@
 """`sirocco backtest --delayed`: which clicks are evaluated, and the paper's Table 2 of them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from app.cli.console import note, note_files, numbers_table, print_json, print_table, progress
+from app.cli.console import note, note_files, numbers_table, print_table, progress
 from app.cli.measure.scorecards import (
     differences_of,
     drawn_differences,
@@ -57,15 +57,18 @@ def show_delayed(logs: Mapping[str, Rows], title: str) -> None:
         _show(about, spreads, lambda row, column: shown(spreads[row][column], ".3f"))
 
 
-def print_delayed_json(logs: Mapping[str, Rows], single: Backtested | None = None) -> None:
+def print_delayed_json(
+    logs: Mapping[str, Rows], single: Backtested | None = None, notes: Sequence[str] = ()
+) -> None:
     """Print `{"rows": ...}`, as of any table, with the differences of a `single` one. Of several
     logs the rows are the mean; then their standard deviation is `spread`, and the rows of each log
     are `logs`."""
     listed = [*logs.values()]
     if len(listed) == 1:
-        print_rows(listed[0], differences=single and differences_of(single))
+        print_rows(listed[0], differences=single and differences_of(single), notes=notes)
         return
-    print_json({"rows": mean_of(listed), "spread": spread_of(listed), "logs": dict(logs)})
+    spread = spread_of(listed)
+    print_rows(mean_of(listed), spread=spread, logs=dict(logs), notes=notes)
 
 
 def mean_of(logs: Sequence[Rows]) -> dict[str, Card]:
@@ -128,12 +131,13 @@ _SERVED = "pccem_posterior"
 @dataclass(frozen=True, slots=True)
 class DelayedRun:
     """How logs are backtested: as a service with these settings would treat the first delayed
-    target, the last `scored_hours` of each log evaluated."""
+    target, the last `scored_hours` of each log, read as `reading` says, evaluated."""
 
     settings: Settings
     scored_hours: int
     draws: int = 0
     seed: int = 0
+    reading: Reading = field(default_factory=Reading)
 
     def run(
         self,
@@ -160,7 +164,7 @@ class DelayedRun:
         if single is not None and page is not None:
             write_page(delayed_page(single), page)
         if as_json:
-            print_delayed_json(_cards(found), single)
+            print_delayed_json(_cards(found), single, self._notes(found))
             return
         self._print(found, single)
         note_files(report=page)
@@ -172,8 +176,11 @@ class DelayedRun:
         note(f"\n{HOW_TO_READ} {ABOUT_ORACLE}")
         if single is not None and single.significance is not None:
             show_differences(single, single.significance)
-        for line in _remarks(found):
+        for line in self._notes(found):
             note(line)
+
+    def _notes(self, found: Mapping[str, DelayedBacktest]) -> list[str]:
+        return [*self.reading.skipped.notes(), *_remarks(found)]
 
     def _compared(
         self, name: str, file: ClickFile, backtest: DelayedBacktest, *, quiet: bool
@@ -191,7 +198,7 @@ class DelayedRun:
         scored = ScoredEvents(events, rows)
         found = drawn_differences(scored, cards, pairs, self.draws, seed=self.seed, quiet=quiet)
         how = "each hour evaluated with maps of the labels known before it"
-        return Backtested(name, how, scored, cards, found, _SERVED)
+        return Backtested(name, how, scored, cards, found, _SERVED, self._notes({name: backtest}))
 
     @property
     def windows(self) -> ClickWindows:

@@ -60,7 +60,7 @@ def report_backtest(
     if page is not None:
         write_page(backtest_page(found), page)
     if as_json:
-        print_rows(found.cards, differences=differences_of(found))
+        print_rows(found.cards, differences=differences_of(found), notes=[*found.notes])
         return
     _show(found.scored, found.cards, f"{found.name}: {found.how}")
     if found.significance is not None:
