@@ -145,6 +145,11 @@ def test_a_log_that_does_not_say_is_known_until_its_last_time(tmp_path, converte
             f"row 2: converted_at = {TIME}; a conversion comes after its click at {TIME + 100.0}",
         ),
         (
+            "converted_at",
+            [None, 4.1e9],
+            "row 2: converted_at = 4100000000.0; a conversion comes within",
+        ),
+        (
             "behaviour.page_views",
             [None, -1.0],
             f"row 2: behaviour.page_views = -1.0; {BEHAVIOUR_RULE}",
