@@ -63,6 +63,7 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path, called):
     assert [line.split()[0] for line in table if line.strip()] == ROWS
     assert "%" not in table[0]  # There is nothing to compare it with.
     assert "PCOC is predicted over actual conversions" in run.stderr
+    assert "in campaigns with 5 N conversions or more" in run.stderr
     assert (tmp_path / "delayed.png").exists()
 
 

@@ -39,8 +39,8 @@ Card = dict[str, float]
 
 HOW_TO_READ = (
     "PCOC is predicted over actual conversions: 1 is right. GC-N is how far off the prediction is"
-    " inside a campaign's N score bins: 0 is right; in brackets, how much lower (-) or higher (+)"
-    " than without calibration."
+    " inside a campaign's N score bins, in campaigns with 5 N conversions or more: 0 is right; in"
+    " brackets, how much lower (-) or higher (+) than without calibration."
 )
 ABOUT_ORACLE = f"The row {ORACLE} learns from conversions that nobody can know yet."
 _COLUMNS = {"pcoc": "PCOC", "gc_3": "GC-3", "gc_4": "GC-4", "gc_5": "GC-5"}
