@@ -25,8 +25,6 @@ from pccem import Categorical, Clicks, Column, Features
 _WHAT = "a click log"
 _BEHAVIOUR, _FEATURE = "behaviour.", "feature."
 _KNOWN_UNTIL = b"sirocco.known_until"
-# A date that stands for none, such as 2099-12-31, would say that all conversions are known by then.
-_LATEST = 1000 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +154,9 @@ def _delays(column: LogColumn, times: Floats) -> Floats:
     if early.any():
         click = times[np.argmax(early)]
         column.refuse_where(early, f"a conversion comes after its click at {click}")
+    # By a date that stands for none, such as 2099-12-31, all conversions would be known.
     rule = "a conversion comes within 1,000 days of its click; where none came it is empty"
-    column.refuse_where(delay > _LATEST, rule)
+    column.refuse_where(delay > 1000 * 86_400.0, rule)
     return delay
 
 

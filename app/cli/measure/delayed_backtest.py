@@ -63,12 +63,10 @@ def print_delayed_json(
     """Print `{"rows": ...}`, as of any table, with the differences of a `single` one. Of several
     logs the rows are the mean; then their standard deviation is `spread`, and the rows of each log
     are `logs`."""
-    listed = [*logs.values()]
-    if len(listed) == 1:
-        print_rows(listed[0], differences=single and differences_of(single), notes=notes)
-        return
-    spread = spread_of(listed)
-    print_rows(mean_of(listed), spread=spread, logs=dict(logs), notes=notes)
+    listed, more = [*logs.values()], {"differences": single and differences_of(single)}
+    if len(listed) > 1:
+        more = {"spread": spread_of(listed), "logs": dict(logs)}
+    print_rows(mean_of(listed), **more, notes=notes)
 
 
 def mean_of(logs: Sequence[Rows]) -> dict[str, Card]:
@@ -164,7 +162,7 @@ class DelayedRun:
         if single is not None and page is not None:
             write_page(delayed_page(single), page)
         if as_json:
-            print_delayed_json(_cards(found), single, self._notes(found))
+            print_delayed_json(_cards(found), single, [*_remarks(found, self.reading)])
             return
         self._print(found, single)
         note_files(report=page)
@@ -176,11 +174,8 @@ class DelayedRun:
         note(f"\n{HOW_TO_READ} {ABOUT_ORACLE}")
         if single is not None and single.significance is not None:
             show_differences(single, single.significance)
-        for line in self._notes(found):
+        for line in _remarks(found, self.reading):
             note(line)
-
-    def _notes(self, found: Mapping[str, DelayedBacktest]) -> list[str]:
-        return [*self.reading.skipped.notes(), *_remarks(found)]
 
     def _compared(
         self, name: str, file: ClickFile, backtest: DelayedBacktest, *, quiet: bool
@@ -198,7 +193,8 @@ class DelayedRun:
         scored = ScoredEvents(events, rows)
         found = drawn_differences(scored, cards, pairs, self.draws, seed=self.seed, quiet=quiet)
         how = "each hour evaluated with maps of the labels known before it"
-        return Backtested(name, how, scored, cards, found, _SERVED, self._notes({name: backtest}))
+        notes = [*_remarks({name: backtest}, self.reading)]
+        return Backtested(name, how, scored, cards, found, _SERVED, notes)
 
     @property
     def windows(self) -> ClickWindows:
@@ -279,7 +275,8 @@ def _title(what: str, clicks: int) -> str:
     return f"{what}: {clicks:,} clicks evaluated by their final conversions"
 
 
-def _remarks(found: Mapping[str, DelayedBacktest]) -> Iterator[str]:
+def _remarks(found: Mapping[str, DelayedBacktest], reading: Reading) -> Iterator[str]:
+    yield from reading.skipped.notes()
     for name, backtest in found.items():
         others = {s: hours for s, hours in backtest.sources.items() if s != "model"}
         for source, hours in others.items():
