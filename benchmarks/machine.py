@@ -32,16 +32,13 @@ _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED of Linux: nanoseconds, all threads, also th
 
 
 def machine() -> str:
-    """Processor, cores and Python of this machine."""
-    model = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    return f"{model}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    """Processor, cores and Python of this machine. A virtual one often has no more of a name than
+    its maker's: the family tells generations apart."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    about = {name.strip(): value.strip() for name, _, value in (x.partition(":") for x in lines)}
+    model, family = about.get("model name", platform.machine()), about.get("cpu family")
+    kind = f"{model} (family {family})" if family else model
+    return f"{kind}, {os.cpu_count()} cores, Python {platform.python_version()}"
 
 
 def versions() -> dict[str, str]:

@@ -91,6 +91,7 @@ PACKED = {"tables": [], "rows": [], "campaigns": range(0), "choices": [set()]}
 
 OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "Atlas.__call__": {"campaigns": ()},
+    "Atlas.by_maps": {"campaigns": (), "fields": {}, "codes": ROWS},
     "Atlas.at_scores": {"moved": lambda rows, scores: scores},
     "Atlas.quantiles": {"levels": (0.1,)},
     "Atlas.served": {"campaigns": (), "fields": {}},

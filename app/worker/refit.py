@@ -266,14 +266,14 @@ class Refitter:
     def _hold_all_where(
         self, request: Request, in_force: CachedVersion | None, refitted: RefittedTargets
     ) -> None:
-        """Nothing follows on what is not there any more, nor on what is long past."""
+        """Nothing follows on what is gone, nor on the long past; what is worse is told instead."""
         if in_force is None and (self.cache.any_newer or self._any_in_force):
             why = UNREADABLE if self.cache.any_newer else STORE_EMPTIED
             # Those without new maps, too: what is frozen would be left without any.
             refitted.held = dict.fromkeys(refitted.reports, why)
         window = self.settings.window_hours * SECONDS_PER_HOUR
         if in_force is not None and self.settings.guard and request.as_of < in_force.as_of - window:
-            refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST)
+            refitted.held = dict.fromkeys(refitted.atlases, OF_THE_PAST) | refitted.held
         self._any_in_force = self._any_in_force or in_force is not None
 
     def _drop_held(self, request: Request, ready: RefittedTargets) -> None:

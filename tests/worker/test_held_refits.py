@@ -110,8 +110,10 @@ def test_a_refit_as_of_long_ago_is_held(refit, append_log, outcomes):
 
     before = refit(HOUR + 1)
     within = refit(HOUR + 2)
+    empty = refit(HOUR - 6)
 
     assert (within["held"], before["held"]["reasons"]) == (None, {"click": "of-the-past"})
+    assert empty["held"]["reasons"] == {"click": "no-maps"}
 
 
 @pytest.mark.slow
