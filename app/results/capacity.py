@@ -37,7 +37,7 @@ class Cost(NamedTuple):
 
 CALIBRATE_US: Final = Cost(
     "calibrate", "sirocco, columns", "batch of {}",
-    {1: 28.3, 10: 31.6, 100: 64.4, 1_000: 351}, grows=True,
+    {1: 20.1, 10: 20.8, 100: 33.8, 1_000: 150}, grows=True,
 )  # fmt: skip
 """API's CPU for a request of so many scores."""
 _EVENTS = "over HTTP: sirocco, ids and clicks, batch of {}"

@@ -310,14 +310,17 @@ def respond(
 def _read_columns(body: bytes, settings: Settings) -> ScoresRequest:
     request = read_scores(body, settings.max_scores, settings.fields)
     _check_target("target", request.target, settings)
-    names, longest = request.names, settings.max_campaign_bytes
-    if not (names.fit(longest) if isinstance(names, PackedTexts) else all_fit(names, longest)):
+    if request.names and not _fit(request.names, settings.max_campaign_bytes):
         names = [request.names[number] for number in request.numbers.tolist()]
         one = request.header.flags & ONE_CAMPAIGN
         check_each("campaign" if one else "campaigns[{}]", names, settings.max_campaign_bytes)
     if request.fields:
         check_columns(request.fields)
     return request
+
+
+def _fit(names: Sequence[str], longest: int) -> bool:
+    return names.fit(longest) if isinstance(names, PackedTexts) else all_fit(names, longest)
 
 
 def _calibrated_columns(
