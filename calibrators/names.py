@@ -141,7 +141,8 @@ def _slots(count: int) -> NDArray[np.uint8]:
 
 
 def _compiled_index(names: tuple[str, ...]) -> Any:
-    index = compiled.Names(names, _slots(1 << (4 * len(names) // 3).bit_length()))
+    # At most half full: at three quarters one of a million has more than 128 others in its way.
+    index = compiled.Names(names, _slots(1 << (2 * len(names)).bit_length()))
     while len(index) < len(names):
         index.add(_ADDED)
     return index

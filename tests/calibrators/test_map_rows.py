@@ -75,6 +75,15 @@ def test_names_have_rows_and_unknown_ones_have_none(names, known):
         assert rows.tolist() == [known_rows.get(name, 0) for name in names]
 
 
+def test_as_many_names_as_fill_half_of_their_table_are_found_in_it():
+    names = tuple(f"campaign {number}" for number in range(2**19 - 1))
+    index = index_of(names)
+    assert isinstance(index, PlainIndex) is (compiled is None)
+    rows = np.empty(1000, np.int64)
+    assert index.fill(names[-1000:], rows)
+    assert rows.tolist() == list(range(len(names) - 999, len(names) + 1))
+
+
 @given(maps_of_sets(), st.booleans())
 def test_maps_come_back_as_they_were(maps, share):
     given = MapColumns.of_maps(maps)

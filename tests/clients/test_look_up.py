@@ -141,7 +141,7 @@ def test_what_may_not_be_written_is_left(look_up):
         look_up.look_up(np.zeros(1, np.int64), np.zeros(1), found)
 
 
-@pytest.mark.parametrize("names", [["shoes"], ("shoes",), 7])
+@pytest.mark.parametrize("names", [["shoes"], ("shoes",), [7], 7])
 def test_names_that_are_fewer_or_no_sequence_are_refused(names):
     with pytest.raises((IndexError, TypeError)):
         rows().fill(names, np.zeros(2, np.int64))

@@ -81,7 +81,7 @@ static Py_ssize_t size_of(const Py_buffer *column, int wide) {
     return column->len / column->itemsize / wide;
 }
 
-/* A column with rows of so many numbers: int64 ("lq"), float64 ("d"), float32 ("f"), uint32 ("I") or
+/* A column with rows of so many numbers: int64 ("lq"), float64 ("d"), float32 ("f"), uint32 ("I"),
    bytes ("B"); -1 with an exception on anything else. */
 static int read_column(PyObject *from, Py_buffer *column, const char *kinds, int wide, int flags) {
     if (PyObject_GetBuffer(from, column, PyBUF_ND | PyBUF_FORMAT | flags) < 0) {
@@ -373,17 +373,18 @@ static PyObject *fill(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     PyObject *names[AT_ONCE];
     Text texts[AT_ONCE];
     if (!are(n, 2) || read_column(args[1], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
-    Py_ssize_t count = size_of(&to, 1), held = AT_ONCE;
-    int known = 1;
-    for (Py_ssize_t from = 0; held == AT_ONCE && from < count; from += held) {
-        for (held = 0; held < AT_ONCE && from + held < count; held++)
-            if (!(names[held] = PySequence_GetItem(args[0], from + held))) break;
-        for (Py_ssize_t i = 0; i < held; i++) texts[i] = text_of(names[i]);
-        known &= fill_some((Names *)object, texts, held, (int64_t *)to.buf + from);
+    Py_ssize_t count = size_of(&to, 1), held;
+    int known = 1, failed = 0;
+    for (Py_ssize_t from = 0; !failed && from < count; from += held) {
+        for (held = 0; !failed && held < AT_ONCE && from + held < count; held += !failed)
+            failed = (names[held] = PySequence_GetItem(args[0], from + held)) == NULL;
+        /* What is no text is no error, and would take one away. */
+        for (Py_ssize_t i = 0; !failed && i < held; i++) texts[i] = text_of(names[i]);
+        if (!failed) known &= fill_some((Names *)object, texts, held, (int64_t *)to.buf + from);
         for (Py_ssize_t i = 0; i < held; i++) Py_DECREF(names[i]);
     }
     PyBuffer_Release(&to);
-    return PyErr_Occurred() ? NULL : PyBool_FromLong(known);
+    return failed ? NULL : PyBool_FromLong(known);
 }
 
 enum { PACKED, LENGTHS, FILLED, OF_PACKED };
@@ -414,7 +415,8 @@ static int fill_each(const Names *self, const Py_buffer *given) {
 /* As `fill`, of names that stand end to end, of these lengths. */
 static PyObject *fill_packed(PyObject *object, PyObject *const *args, Py_ssize_t n) {
     Py_buffer given[OF_PACKED] = {0};
-    int done = are(n, OF_PACKED) && PyObject_GetBuffer(args[PACKED], &given[PACKED], PyBUF_SIMPLE) == 0
+    int done = are(n, OF_PACKED)
+               && PyObject_GetBuffer(args[PACKED], &given[PACKED], PyBUF_SIMPLE) == 0
                && read_column(args[LENGTHS], &given[LENGTHS], "I", 1, 0) == 0
                && read_column(args[FILLED], &given[FILLED], "lq", 1, PyBUF_WRITABLE) == 0
                && are_packed(given);
@@ -660,7 +662,7 @@ static PyMethodDef methods_of_names[] = {
     METHOD(add), METHOD(get), METHOD(fill), METHOD(fill_json), METHOD(fill_packed),
     {NULL, NULL, 0, NULL}};
 
-static PyType_Slot slots_of_names[] = {{Py_tp_doc, "The rows of names, which are those of a tuple."},
+static PyType_Slot slots_of_names[] = {{Py_tp_doc, "The rows of the names of a tuple, from 1."},
                                        {Py_tp_new, names_new},
                                        {Py_tp_dealloc, names_dealloc},
                                        {Py_sq_length, names_length},
