@@ -4,11 +4,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+_PATIENCE_SECONDS = 5.0
 
 
 def die_once(marker: str) -> None:
@@ -24,9 +27,11 @@ def die() -> None:
 
 
 def interrupt_parent_and_stay() -> None:
-    """The child is at something when Ctrl-C comes."""
-    os.kill(os.getppid(), signal.SIGINT)
-    signal.pause()
+    """The child is at something when Ctrl-C comes; again after a while, as by somebody who waits:
+    the system may give a signal to a thread that does not hear it."""
+    while True:
+        os.kill(os.getppid(), signal.SIGINT)
+        time.sleep(_PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True)
