@@ -3,6 +3,8 @@
 import asyncio
 import os
 import shutil
+import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -125,8 +127,16 @@ def test_children_that_die_again_and_again_end_the_job(log, tmp_path):
         list(run_in_processes(tasks, 1, die))
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, whatever others in this process have made of it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+
+
 @pytest.mark.slow
-def test_ctrl_c_does_not_wait_for_what_children_are_at(log, tmp_path):
+def test_ctrl_c_does_not_wait_for_what_children_are_at(log, tmp_path, interruptible):
     """A partition may take minutes; the child here never ends."""
     tasks = tasks_of(log, tmp_path / "out")
     with pytest.raises(KeyboardInterrupt):
