@@ -27,8 +27,7 @@ def die() -> None:
 
 
 def interrupt_parent_and_stay() -> None:
-    """The child is at something when Ctrl-C comes; again after a while, as by somebody who waits:
-    the system may give a signal to a thread that does not hear it."""
+    """The child is at something when Ctrl-C comes, and again after a while."""
     while True:
         os.kill(os.getppid(), signal.SIGINT)
         time.sleep(_PATIENCE_SECONDS)
