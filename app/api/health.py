@@ -63,5 +63,7 @@ def status_of(resources: Resources) -> tuple[str, list[str]]:
     if resources.status.table.draining:
         return _DRAINING, []
     if not refresher.may_serve:
-        return (_NOT_READY, refresher.reasons) if refresher.store_seen else (_STARTING, [])
+        if refresher.store_seen:
+            return _NOT_READY, refresher.reasons
+        return _STARTING, refresher.reasons if refresher.store_denied else []
     return (_DEGRADED if refresher.reasons else _READY), refresher.reasons

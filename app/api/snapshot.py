@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 
 from app.api.last_good import LastGood
 from app.columns.campaigns import CampaignIds
-from app.storage.errors import CorruptVersion, StorageUnavailable, UnknownVersion
+from app.storage.errors import CorruptVersion, StorageUnavailable, StoreDenied, UnknownVersion
 from app.storage.experiments import CHALLENGER_OF, experiments_of, split_of
 from app.storage.integrity.damage import FRESH_SECONDS
 from app.storage.lease import Heartbeat
@@ -202,8 +202,9 @@ class Refresher:
         self.watch = watch
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
-        self._told_up = True
+        self._told: object = ""
         self.store_up = False
+        self.store_denied = False
         self.refused_versions = 0
         self.failed_refits = 0
         self.held = False
@@ -237,7 +238,8 @@ class Refresher:
         """Why the service is worse than it should be; the first matters most."""
         dangers: Iterable[str] = () if self.watch is None else self.watch.dangers
         amiss: dict[str, object] = {
-            "store-away": not self.store_up,
+            "store-denied": self.store_denied,
+            "store-away": not (self.store_up or self.store_denied),
             "store-refuses-writes": self.store_up and not self.store_takes_writes,
             self._fallback or "": self._fallback,
             "store-emptied": self.current.restored,
@@ -277,7 +279,7 @@ class Refresher:
             if self.watch is not None:
                 self.watch.look()
         except StorageUnavailable as error:
-            self._found_store(False, str(error))
+            self._found_store(False, error)
             self._mend(error)
         except Exception:
             # The thread must outlive whatever a version does to it.
@@ -403,9 +405,11 @@ class Refresher:
         self._damaged_at = self.worker.get("damaged", {}).get("at", -math.inf)
         self.held = bool(self.worker.get("held"))
 
-    def _found_store(self, up: bool, reason: str = "") -> None:
-        if not up and self._told_up:
-            logger.warning("the store is away, serving %s: %s", self.current.version, reason)
-        self._told_up = up
+    def _found_store(self, up: bool, error: StorageUnavailable | None = None) -> None:
+        self.store_denied = isinstance(error, StoreDenied)
+        state = "denies access" if self.store_denied else "is away"
+        if not up and self._told != state:
+            logger.warning("the store %s, serving %s: %s", state, self.current.version, error)
+        self._told = "" if up else state
         self.store_seen = self.store_seen or up
         self.store_up = up

@@ -14,6 +14,12 @@ class StorageUnavailable(StorageError):
     """The store is away, frozen, full or refuses writes."""
 
 
+class StoreDenied(StorageUnavailable):
+    """Redis refuses the user or the password of its address, or what that user may do."""
+
+    text = "the store failed: Redis denies access by SIROCCO_REDIS_URL: {}"
+
+
 class NotReplicated(StorageUnavailable):
     """It is stored, but too few replicas, of those that are wanted, have said that they have it."""
 

@@ -91,6 +91,19 @@ def test_a_user_who_may_not_store_events_is_known(denied, caplog):
     assert len([text for text in warned if "can't run" in text or "permissions" in text]) == 1
 
 
+def test_a_password_that_is_refused_is_no_outage_and_may_be_mended(caplog):
+    with server(*SAFE) as (client, _):
+        client.acl_setuser("few", enabled=True, passwords=["+old"], keys=["*"], channels=["*"])
+        with serving(SETTINGS, url_of(client).replace("unix://", "unix://few:new@")) as service:
+            answer = service.http.get("/readyz")
+            client.acl_setuser("few", enabled=True, passwords=["+new"], commands=["+@all"])
+            eventually(lambda: service.http.get("/readyz").json()["status"] == "ready")
+
+    assert (answer.status_code, answer.json()["reasons"]) == (503, ["store-denied"])
+    assert "Redis denies access by SIROCCO_REDIS_URL: invalid username-password" in caplog.text
+    assert "few:new" not in caplog.text
+
+
 @pytest.mark.slow
 def test_a_demoted_master_is_left_for_its_successor(tmp_path):
     """Its name leads elsewhere; connections that are open do not."""

@@ -29,9 +29,10 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError
 from redis.retry import Retry
 
 from app.storage import keys
-from app.storage.errors import NotReplicated, StorageUnavailable
+from app.storage.errors import NotReplicated, StorageUnavailable, StoreDenied
 from app.storage.redis.addresses import CLUSTER, address_of, check_server
 from app.storage.redis.cluster import (
+    DENIED,
     AsyncClusterRedis,
     ClusterRedis,
     MasterFinder,
@@ -405,8 +406,11 @@ def lua(name: str) -> str:
 
 @contextmanager
 def reaching_the_store() -> Iterator[None]:
-    """Turns whatever a call to Redis raises into StorageUnavailable; also a decorator."""
+    """Turns whatever a call to Redis raises into StorageUnavailable, or its StoreDenied; also a
+    decorator."""
     try:
         yield
+    except DENIED as error:
+        raise StoreDenied(error) from error
     except (RedisError, OSError) as error:
         raise StorageUnavailable(f"the store failed: {error}") from error

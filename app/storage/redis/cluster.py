@@ -44,6 +44,8 @@ _SLOTS: Final = 16384
 Result = TypeVar("Result")
 _Command = tuple[tuple[Any, ...], dict[str, Any]]
 _FAILED: Final = (RedisConnectionError, RedisTimeoutError, OSError)
+DENIED: Final = (redis.AuthenticationError, redis.exceptions.NoPermissionError)
+"""What is raised where credentials are refused, or what their user may do."""
 
 
 class SlotMap:
@@ -56,7 +58,7 @@ class SlotMap:
         self._spans: list[tuple[int, int, Host]] = []
         self._by_tag: dict[str, Host] = {}
         self._read_at = self._failed_at = float("-inf")
-        self._failure = ""
+        self._failed, self._failure = RedisConnectionError, ""
         self._lock = Lock()
 
     def master_of(self, key: str) -> Host:
@@ -109,16 +111,18 @@ class SlotMap:
             if self._spans and time.monotonic() - self._read_at < _READ_AGAIN_SECONDS:
                 return
             if came - self._failed_at < _ASK_AGAIN_SECONDS:
-                raise RedisConnectionError(self._failure)
-            self._failure = "no node of the cluster answers"
+                raise self._failed(self._failure)
+            self._failed, self._failure = RedisConnectionError, "no node of the cluster answers"
             for node in list(self._nodes):
                 try:
                     self._take(node, self._reported(node))
                     return
                 except (RedisError, OSError) as failure:
                     self._failure = str(failure)
+                    denied = isinstance(failure, DENIED)
+                    self._failed = redis.AuthenticationError if denied else RedisConnectionError
             self._failed_at = time.monotonic()
-            raise RedisConnectionError(self._failure)
+            raise self._failed(self._failure)
 
     def _reported(self, node: Host) -> list[tuple[int, int, Host]]:
         with self._ask(self._address.server_url(*node)) as client:
