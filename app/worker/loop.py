@@ -4,6 +4,7 @@ Workers that wait for the lease fold their share of the logs and close their sha
 and all of them while its holder refits or trains.
 """
 
+import faulthandler
 import logging
 import os
 import signal
@@ -37,7 +38,7 @@ from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
 from app.worker.delayed_targets import DelayedTargets, claim_click_log
 from app.worker.fitting import give_memory_back
-from app.worker.progress import JobCancelled, Progress, Step
+from app.worker.progress import JobCancelled, Progress, Step, end_if_stuck
 from app.worker.refit import Refitter, Request
 from app.worker.schedule import Schedule, TrainingSchedule
 from app.worker.together import COME_SECONDS, Together
@@ -67,8 +68,8 @@ _FREE_SECONDS, _EVENT_SECONDS, _TIMES_AS_LONG, _LONGEST_PAUSE = 0.5, 1e-6, 9.0, 
 def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = False) -> None:
     """Work until SIGTERM or SIGINT; any number may run, one at a time holds the lease. Where the
     click log is adopted, clicks are closed into that of these settings, whatever was before."""
-    stop = Event()
-    if current_thread() is main_thread():
+    stop, has_process = Event(), current_thread() is main_thread()
+    if has_process:
         use_files()
         # The folder of the system is in memory on many.
         if "TMPDIR" not in os.environ and settings.data_dir.is_dir():
@@ -82,8 +83,12 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
         claim_click_log(settings, OpenClicks(client), log, instead=True)
     tracer = open_tracer(settings, "worker")
     try:
-        Worker(settings, client, time.time, holder, tracer).run(stop)
+        worker = Worker(settings, client, time.time, holder, tracer)
+        if has_process:
+            worker.progress.moved = end_if_stuck
+        worker.run(stop)
     finally:
+        faulthandler.cancel_dump_traceback_later()
         tracer.close()
 
 
@@ -135,10 +140,8 @@ class Worker:
         )
         refitter.delayed = self._delayed
         self._tracer = tracer
-        self._progress = Progress(
-            self._jobs, settings.known_targets, self._beat_again, tracer.phase
-        )
-        refitter.advance = self._progress
+        self.progress = Progress(self._jobs, settings.known_targets, self._beat_again, tracer.phase)
+        refitter.advance = self.progress
         frozen = refitter.frozen.read
         self._schedule = Schedule(settings, versions, refitter.cache, now, frozen)
         self._trainings = TrainingSchedule(settings, self._delayed.models, self._delayed.cache, now)
@@ -154,6 +157,7 @@ class Worker:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
         self._together.stop = stop
         while not stop.is_set():
+            self.progress.moved()
             try:
                 self._wait_and_work(stop)
                 self._outage.end()
@@ -183,6 +187,7 @@ class Worker:
             self._count_on()
             with LeaseKeeper(self._lease, self._settings.lease_seconds, self._beat_again) as keeper:
                 while keeper.held and not stop.is_set():
+                    self.progress.moved()
                     worked = self.step()
                     self._outage.end()
                     if not worked:
@@ -226,7 +231,7 @@ class Worker:
         return bool(job or due)
 
     def _run_job(self, job: Job) -> None:
-        self._progress.job, result, error, cancelled = job.id, None, None, False
+        self.progress.job, result, error, cancelled = job.id, None, None, False
         set_log_fields(job=job.id)
         try:
             result = self._done(job)
@@ -240,9 +245,9 @@ class Worker:
             _log.exception("job %s failed", job.id)
             error = f"{type(failure).__name__}: {failure}"
         finally:
-            self._progress.job = None
+            self.progress.job = None
             set_log_fields(job=None)
-            self._progress.rest()
+            self.progress.rest()
         self._jobs.finish(job.id, self._now(), result=result, error=error, cancelled=cancelled)
 
     def _done(self, job: Job) -> dict[str, Any]:
@@ -309,7 +314,7 @@ class Worker:
         `done` before, and this is so large a `share` of it."""
 
         def advance(phase: str, of_target: float) -> None:
-            self._progress(Step(phase, done + share * of_target))
+            self.progress(Step(phase, done + share * of_target))
 
         try:
             self._leave_to_others()
@@ -447,7 +452,7 @@ class Worker:
         self._state["left_alone"] = self._refitter.left_alone
         self._state["guard"] = dict(self._refitter.held)
         self._state["pushes"] = dict(self._refitter.pushes)
-        self._progress.rest()
+        self.progress.rest()
         self._state["held"] = self._versions.held()
         self._state["damaged"] = self._damage.counts()
         self._state |= self._delayed.state()
@@ -456,7 +461,7 @@ class Worker:
     def _beat_again(self) -> None:
         """From any thread: alive, and at what; all else as it was last time."""
         with self._beats:
-            self._heartbeat.write({"at": self._now(), **self._state, **self._progress.state})
+            self._heartbeat.write({"at": self._now(), **self._state, **self.progress.state})
 
 
 def summary(report: dict[str, Any]) -> dict[str, Any]:

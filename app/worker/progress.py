@@ -1,6 +1,8 @@
 """How far a refit or a training is, for whoever waits for it; where one that is cancelled ends."""
 
+import faulthandler
 import logging
+import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from time import monotonic
@@ -15,6 +17,15 @@ IDLE: Final = "idle"
 PUBLISHING: Final = "publishing"
 _REPORT_SECONDS: Final = 0.5
 _LOG_SECONDS: Final = 5.0
+STUCK_SECONDS: Final = 7200.0
+"""Without a step a worker is stuck: refits are due every hour, and many steps make one."""
+
+
+def end_if_stuck() -> None:
+    """End this process, and tell what each thread is at, unless called again within STUCK_SECONDS:
+    else the thread that renews its lease would keep others from its work for ever."""
+    # Of C, so that it runs where a call never lets go of the interpreter.
+    faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True, file=sys.__stderr__ or 2)
 
 
 class JobCancelled(BaseException):
@@ -39,7 +50,8 @@ _NOTHING: Final = Step(IDLE, 0.0)
 
 class Progress:
     """Takes every step, and passes on one in half a second: to `job`, if there is one, and to the
-    heartbeat; and to the log one in five seconds. `begun` is called with each phase."""
+    heartbeat; and to the log one in five seconds. `begun` is called with each phase, `moved` with
+    each step that is passed on."""
 
     def __init__(
         self,
@@ -50,6 +62,7 @@ class Progress:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.job: str | None = None
+        self.moved: Callable[[], None] = lambda: None
         self._jobs, self._beat, self._clock = jobs, beat, clock
         self._targets, self._begun = tuple(targets), begun
         self._step = _NOTHING
@@ -81,6 +94,7 @@ class Progress:
         # Before anything is published it is known whether it is still wanted.
         if step.phase == PUBLISHING or now - self._reported_at >= _REPORT_SECONDS:
             self._reported_at = now
+            self.moved()
             self._report(step)
         if now - self._logged_at >= _LOG_SECONDS:
             self._logged_at = now

@@ -298,6 +298,22 @@ def test_a_second_worker_takes_over_when_the_first_is_killed(redis_url, redis_cl
     assert refused == [False, False]
 
 
+def test_a_worker_that_is_stuck_ends_itself_and_says_where(redis_url, redis_client):
+    """Its lease would be renewed for ever: it is the work that hangs, in C, say."""
+    code = (
+        "import ctypes, sys; from app.settings import Settings;"
+        "from app.worker import loop, progress; progress.STUCK_SECONDS = 1.0;"
+        "loop.Worker.step = lambda _: ctypes.PyDLL(None).sleep(600);"
+        "loop.run_worker(Settings(), sys.argv[1])"
+    )
+    command = [sys.executable, "-c", code, redis_url]
+    ended = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+
+    assert (ended.returncode, bool(redis_client.get(HELD))) == (1, True)
+    assert "Timeout (0:00:01)!" in ended.stderr
+    assert "in _wait_and_work" in ended.stderr
+
+
 @pytest.mark.slow
 def test_sigterm_ends_the_worker_and_gives_the_lease_back(redis_url, redis_client):
     process = start_worker(redis_url, "Settings()")
