@@ -146,6 +146,18 @@ class KeyTable:
     bootstrap_digest: str
     required: bool
 
+    def seconds_left(self, now: float) -> dict[Scope, float]:
+        """Until the first valid key of a scope ends; one that a valid key replaces is meant to."""
+        valid = [key for key in self.keys.values() if key.standing(now) == "valid"]
+        replaced = {key.replaces for key in valid}
+        left = [
+            (key.expires_at - now, scope)
+            for key in valid
+            if key.expires_at is not None and key.id not in replaced
+            for scope in key.scopes
+        ]
+        return {scope: seconds for seconds, scope in sorted(left, reverse=True)}
+
     def find(self, token: str, now: float) -> ApiKey | None:
         """The key of this token if it is valid; as much work for an id that there is not."""
         key_id, secret = _split(token)

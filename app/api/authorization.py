@@ -8,13 +8,15 @@ the page asks for one.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from time import perf_counter
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from fastapi import Depends, Request
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -22,6 +24,7 @@ from app.access.audit import AuditLog
 from app.access.key_watch import KeyWatch
 from app.access.keys import LOOPBACK, ApiKey, KeyTable, RateLimit
 from app.access.keys import Scope as KeyScope
+from app.api.metrics.counters import gauge
 from app.api.problems import Problem, not_found
 from app.log_lines import set_log_fields
 from app.settings import Settings, is_local
@@ -172,6 +175,20 @@ class Authorization:
             self._limits = {one: kept for one, kept in self._limits.items() if one in table.keys}
             limit = self._limits[key.id] = RateLimit(key.rate_limit)
         return limit
+
+
+class KeyCollector(Collector):
+    """When API keys end, as the thread that watches them has last seen them."""
+
+    def __init__(self, watch: KeyWatch) -> None:
+        self._watch = watch
+
+    def collect(self) -> Iterator[Metric]:
+        """Of each scope that a valid key with an end has."""
+        left = self._watch.table.seconds_left(time.time()).items()
+        text = "Until the first valid key of the scope ends that no other replaces."
+        samples = (([scope.value], seconds) for scope, seconds in left)
+        yield gauge("sirocco_key_seconds_left", text, ["scope"], samples)
 
 
 def _missing(scope: KeyScope, caller: Caller) -> Problem:

@@ -18,7 +18,7 @@ from starlette.types import Scope
 from app.access.audit import AuditLog
 from app.access.key_store import KeyStore
 from app.access.key_watch import KeyWatch
-from app.api.authorization import Authorization
+from app.api.authorization import Authorization, KeyCollector
 from app.api.last_good import LastGood
 from app.api.metrics.counters import MetricLayout, Metrics
 from app.api.metrics.reports import ProgressCollector, ReportCollector
@@ -109,6 +109,7 @@ class Resources:
         metrics.registry.register(ProgressCollector(refresher, settings.known_targets))
         tracer = open_tracer(settings, "api")
         key_watch = KeyWatch.of(settings, client, redis_url, always=settings.is_public)
+        metrics.registry.register(KeyCollector(key_watch))
         return cls(
             settings,
             client,

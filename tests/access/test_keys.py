@@ -171,6 +171,20 @@ def test_what_ends_a_key(store, clock):
         store.revoke("none")
 
 
+def test_the_first_end_of_a_scope_is_of_a_valid_key_that_none_replaces(store, clock):
+    store.make(READ)
+    store.revoke(store.make(READ, expires_at=NOW + DAY)[0].id)
+    store.make(READ | ADMIN, expires_at=NOW + 9 * DAY)
+    old, _ = store.make(READ, expires_at=NOW + 2 * DAY)
+    assert table(store).seconds_left(NOW) == {"read": 2 * DAY, "admin": 9 * DAY}
+
+    store.rotate(old.id, DAY)
+    clock.now += 1
+
+    assert table(store).seconds_left(NOW + 1)["read"] == 2 * DAY - 1
+    assert table(store).seconds_left(NOW + 2 * DAY + 1)["read"] == 7 * DAY - 1
+
+
 def test_the_first_key_can_make_the_second(store):
     with pytest.raises(KeyConflict, match="the first key must have the scope admin"):
         store.make(READ, first_needs_admin=True)

@@ -196,6 +196,13 @@ def test_rotation_and_expiry_by_routes(closed, keys, admin):
     assert max(len(entry["target"]) for entry in audit) == 101
 
 
+def test_when_a_key_ends_is_a_gauge(closed, keys, admin):
+    keys("calibrate", expires_at=time.time() + 3600)
+    shown = 'sirocco_key_seconds_left{scope="calibrate"} 35'
+
+    eventually(lambda: shown in closed.http.get("/metrics", headers=admin).text)
+
+
 def test_a_bound_key_sees_its_own_campaigns_alone(closed, known):
     names = ["rival/a", "shop/a", "shop/b"]
     maps = {name: CalibrationMap.proportional(0.5) for name in names}

@@ -87,6 +87,8 @@ def shown(redis_url_of_module):
                 found[name.split(" ")[0]] |= set(_LABEL.findall(rest)) | _OF_SCRAPES
         # Nothing was shed, closed or sent; tests of these counters have their labels.
         found |= dict(zip(counted, ({"route"}, {"reason"}, {"type", "result"}), strict=True))
+        # Nor is there a key.
+        found["sirocco_key_seconds_left"] = {"scope"}
     return found
 
 
