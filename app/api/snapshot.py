@@ -241,6 +241,7 @@ class Refresher:
             "store-denied": self.store_denied,
             "store-away": not (self.store_up or self.store_denied),
             "store-refuses-writes": self.store_up and not self.store_takes_writes,
+            "store-unreplicated": self.store_up and self.watch and self.watch.unreplicated,
             self._fallback or "": self._fallback,
             "store-emptied": self.current.restored,
             **dict.fromkeys(dangers, True),

@@ -29,6 +29,15 @@ class NotReplicated(StorageUnavailable):
     )
 
 
+class MasterUnreplicated(StorageUnavailable):
+    """Too few replicas of one master have what was written to it; its address, and its shards."""
+
+    text = (
+        "{} of {} replicas of the Redis master at {} have confirmed its writes: events{} stand"
+        " still, and refits of all, until they do"
+    )
+
+
 class IdempotencyConflict(StorageError):
     """One idempotency key came with two different requests."""
 

@@ -16,7 +16,7 @@ from redis.exceptions import ResponseError
 
 from app.settings import Settings
 from app.storage import keys
-from app.storage.errors import StorageUnavailable
+from app.storage.errors import MasterUnreplicated, StorageUnavailable
 from app.storage.integrity.damage import is_damage
 from app.storage.integrity.inspection import Inspection
 from app.storage.keys import TargetHour, logs_named
@@ -25,6 +25,7 @@ from app.storage.redis.client import (
     reaching_the_store,
     refuses_writes,
     servers_of,
+    shards_by_master,
     wait_for_replicas,
 )
 from app.storage.redis.cluster import ClusterRedis
@@ -155,7 +156,8 @@ class StoreWatch:
     """Looks at the server every ten seconds, and every second while it takes no writes.
 
     `writable` says whether the last write, a request's or a tiny one of its own, was stored (by
-    `wait` replicas, too, within `wait_seconds`). `fold_seconds` is how often logs are folded.
+    `wait` replicas, too, within `wait_seconds`: else it is `unreplicated`). `fold_seconds` is how
+    often logs are folded.
     """
 
     def __init__(
@@ -169,7 +171,7 @@ class StoreWatch:
         post_click_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.writable = True
+        self.writable, self.unreplicated = True, False
         self.dangers: tuple[StoreDanger, ...] = ()
         self.unfolded = UnfoldedHours(client, max(_PAUSE_SECONDS, 2 * fold_seconds))
         self._client = client
@@ -242,20 +244,15 @@ class StoreWatch:
 
     def _write(self) -> None:
         with reaching_the_store():
-            if isinstance(self._client, ClusterRedis):
-                probes = (keys.probe(f"{shard:02d}") for shard in range(keys.SHARDS))
-                servers = {self._client.server_of(probe): probe for probe in probes}
-            else:
-                servers = {self._client: keys.PROBE}
-            for server, probe in servers.items():
+            for server, own in shards_by_master(self._client, range(keys.SHARDS)).items():
                 self._script(client=server)
-                wait_for_replicas(server, probe, self._wait, self._wait_milliseconds)
-        self.writable = True
+                wait_for_replicas(server, own, self._wait, self._wait_milliseconds)
+        self.writable, self.unreplicated = True, False
 
     def _refused(self, error: StorageUnavailable) -> None:
         if self.writable:
             _log.warning("the store takes no writes: %s", error)
-        self.writable = False
+        self.writable, self.unreplicated = False, isinstance(error, MasterUnreplicated)
         if refuses_writes(error.__cause__):
             drop_connections(self._client)
 

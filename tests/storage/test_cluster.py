@@ -1,6 +1,7 @@
 """A real Redis Cluster of three masters and three replicas: requests, folds, clicks, failovers."""
 
 import asyncio
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -308,6 +309,24 @@ def test_nothing_is_lost_with_a_replica_that_lagged_and_is_promoted(running, ser
         master.start()
 
     under_traffic(running, served, lag_and_take_over)
+
+
+def test_a_master_that_no_replica_follows_is_named_with_its_shards(running, served, caplog):
+    master = running.master_of(keys.logs(3))
+    replica = running.replica_of(master)
+    replica.kill()
+    try:
+        with pytest.raises(StorageUnavailable, match="0 of 1 replicas") as caught:
+            Replicas(served, 1, 0.2).confirm(range(keys.SHARDS))
+        watch = StoreWatch(served, wait=1, wait_seconds=0.2)
+        watch.look()
+    finally:
+        replica.start()
+
+    assert f"master at {master.address} have" in str(caught.value)
+    assert re.search(r"events of shards (\d+, )*3(, \d+)* stand still", str(caught.value))
+    assert (watch.writable, watch.unreplicated) == (False, True)
+    assert f"master at {master.address} have" in caplog.text
 
 
 @pytest.mark.parametrize("shard", [3, 12])

@@ -29,7 +29,7 @@ from redis.exceptions import NoScriptError, ReadOnlyError, RedisError
 from redis.retry import Retry
 
 from app.storage import keys
-from app.storage.errors import NotReplicated, StorageUnavailable, StoreDenied
+from app.storage.errors import MasterUnreplicated, StorageUnavailable, StoreDenied
 from app.storage.redis.addresses import CLUSTER, address_of, check_server
 from app.storage.redis.cluster import (
     DENIED,
@@ -371,28 +371,43 @@ class Replicas:
         self._milliseconds = int(seconds * 1000)
 
     def confirm(self, shards: Iterable[int]) -> None:
-        """Raises NotReplicated where too few confirm in time."""
+        """Raises MasterUnreplicated where too few confirm in time."""
         if self._cluster is None:
             return
-        probes = [keys.probe(f"{shard:02d}") for shard in shards]
-        for server, probe in {self._cluster.server_of(key): key for key in probes}.items():
-            wait_for_replicas(server, probe, self._number, self._milliseconds)
+        for server, own in shards_by_master(self._cluster, shards).items():
+            wait_for_replicas(server, own, self._number, self._milliseconds)
 
 
 NO_REPLICAS: Final = Replicas(None, 0, 0.0)
 _PROBE_LIFE: Final = 60
 
 
-def wait_for_replicas(server: redis.Redis, probe: str, number: int, milliseconds: int) -> None:
-    """Writes a tiny key, and waits for so many replicas to have it and what came before it, if
-    any; raises NotReplicated where too few confirm in time."""
+def shards_by_master(client: redis.Redis, shards: Iterable[int]) -> dict[redis.Redis, list[int]]:
+    """The shards of each master of them; of one server none, as it has all."""
+    if not isinstance(client, ClusterRedis):
+        return {client: []}
+    found: dict[redis.Redis, list[int]] = {}
+    for shard in shards:
+        found.setdefault(client.server_of(keys.probe(f"{shard:02d}")), []).append(shard)
+    return found
+
+
+def wait_for_replicas(
+    server: redis.Redis, shards: Sequence[int], number: int, milliseconds: int
+) -> None:
+    """Writes a tiny key in one of its shards, and waits for so many replicas to have it and what
+    came before it, if any; raises MasterUnreplicated where too few confirm in time."""
     pipeline = server.pipeline(transaction=False)
+    probe = keys.probe(f"{shards[0]:02d}") if shards else keys.PROBE
     pipeline.set(probe, 1, ex=_PROBE_LIFE)
     if number:
         pipeline.wait(number, milliseconds)
     confirmed = pipeline.execute()[-1]
     if number and confirmed < number:
-        raise NotReplicated(confirmed, number)
+        of = server.connection_pool.connection_kwargs
+        address = f"{of['host']}:{of['port']}" if "host" in of else of.get("path")
+        told = f" of shards {', '.join(map(str, shards))}" if shards else ""
+        raise MasterUnreplicated(confirmed, number, address, told)
 
 
 _INCLUDE = re.compile(r"^-- include (\w+)$", re.MULTILINE)
