@@ -65,15 +65,17 @@ _KNOWN: Final = {
 }
 
 
-class StoreOutage:
-    """Logs that the store is away when it goes and once a minute, and in the end for how long."""
+class Outage:
+    """Logs that a store is away when it goes and once a minute, and in the end for how long."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self, store: str = "the store", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._clock = store, clock
         self._begun: float | None = None
         self._told = 0.0
 
-    def tell(self, error: StorageUnavailable) -> None:
+    def tell(self, error: Exception) -> None:
         """It does not answer, or refuses."""
         now = self._clock()
         if self._begun is None or now - self._told >= _TELL_SECONDS:
@@ -84,7 +86,7 @@ class StoreOutage:
     def end(self) -> None:
         """It has done what was asked."""
         if self._begun is not None:
-            _log.warning("the store is back after %.0f s", self._clock() - self._begun)
+            _log.warning("%s is back after %.0f s", self._store, self._clock() - self._begun)
             self._begun = None
 
 

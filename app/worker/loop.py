@@ -19,6 +19,7 @@ from typing import Any
 
 import redis
 
+from app.click_log.folder import ClickLogUnavailable, OtherClickLog
 from app.click_log.log import ClickLog
 from app.log_lines import set_log_fields
 from app.settings import SECONDS_PER_HOUR, Settings
@@ -33,7 +34,7 @@ from app.storage.lease import Heartbeat, Lease, LeaseKeeper, ShardShare
 from app.storage.overrides import FrozenTargets, Overrides
 from app.storage.redis.client import Replicas, drop_connections, open_redis
 from app.storage.statistics.breakdowns import DeclaredFields
-from app.storage.store_watch import StoreOutage, StoreWatch
+from app.storage.store_watch import Outage, StoreWatch
 from app.storage.versions import Versions
 from app.tracing import NO_TRACER, Tracer, open_tracer
 from app.worker.delayed_targets import DelayedTargets, claim_click_log
@@ -151,7 +152,8 @@ class Worker:
         self._damaged_names = 0.0
         self._state: dict[str, Any] = {"holder": holder, **dict.fromkeys(_COUNTED, 0)}
         self._beats = Lock()
-        self._outage = StoreOutage()
+        self._outage = Outage()
+        self._closing_outage = Outage("the click log")
 
     def run(self, stop: Event) -> None:
         """Wait for the lease, work while it holds; a store that is away is waited for."""
@@ -437,12 +439,16 @@ class Worker:
         others close it who can."""
         try:
             self._delayed.close(self._now(), self._closes, leads=leads)
+            self._closing_outage.end()
         except (StorageUnavailable, LeaseLost):
             raise
-        except Exception:
+        except Exception as failure:
             self._closes.leave()
-            _log.exception("what is due stays open; trying again")
             self._state["closing_failures"] += 1
+            if isinstance(failure, (ClickLogUnavailable, OtherClickLog)):
+                self._closing_outage.tell(failure)
+            else:
+                _log.exception("what is due stays open; trying again")
 
     def _leave_to_others(self) -> None:
         self._share.leave()

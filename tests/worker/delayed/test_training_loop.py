@@ -266,6 +266,25 @@ def test_a_click_log_that_is_away_ends_no_worker(redis_client, settings, clock, 
     assert Versions(redis_client, 8).history()[0]["as_of"] == AS_OF
 
 
+def test_an_outage_of_the_click_log_is_told_in_lines(
+    redis_client, settings, clock, append, tmp_path, caplog
+):
+    """Closings are tried every ten seconds: with a traceback of each, a night fills a disk."""
+    in_the_way = tmp_path / "file"
+    in_the_way.touch()
+    away = settings.model_copy(update={"click_log_url": str(in_the_way / "log")})
+    worker = started(redis_client, away, clock)
+    for _ in range(3):
+        worker._close()
+    in_the_way.unlink()
+    worker._close()
+
+    told = [(line.levelname, line.exc_info, line.message) for line in caplog.records]
+    assert [(level, info) for level, info, _ in told] == [("WARNING", None)] * 2
+    assert told[0][2].endswith("; trying again")
+    assert told[1][2].startswith("the click log is back after")
+
+
 @pytest.mark.slow
 def test_old_clicks_are_settled_and_then_expire(worker, logged, clock, settings):
     clock.seconds = AS_OF + DELAY
