@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 keys = typer.Typer(no_args_is_help=True)
 
 _MOST_ENTRIES = 1000
+_MOMENTS = ("as_of", "since")
+"""Of the changes that the log tells, what is in epoch seconds, besides names that end in _at."""
 _KeyId = Annotated[
     str, typer.Argument(metavar="ID", help="Id of the key, as `list` has it.", show_default=False)
 ]
@@ -271,8 +273,10 @@ def _line(key: dict[str, Any]) -> str:
     return "  ".join(parts)
 
 
-def _short(value: Any) -> str:
-    """A value of the log in a line; nothing is a dash."""
+def _short(value: Any, name: str = "") -> str:
+    """A value of the log in a line; nothing is a dash, and a moment as of other lines."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
+        return ", ".join(f"{one}={_short(item, one)}" for one, item in value.items()) or "-"
+    if isinstance(value, int | float) and (name in _MOMENTS or name.endswith("_at")):
+        return utc(value)
     return "-" if value is None else str(value)

@@ -9,7 +9,7 @@ import pytest
 
 from app.access.audit import AuditLog, AuditUnwritable
 from app.access.keys import Scope
-from app.cli.console import note, numbers_table, print_line, print_table
+from app.cli.console import note, numbers_table, print_line, print_table, utc
 from app.settings import Settings
 from app.storage import keys
 from tests.api.running_service import eventually, serving
@@ -70,7 +70,12 @@ def test_the_audit_log_is_shown_and_verified(called, service):
 
     service.store.lset(keys.AUDIT, 0, service.store.lindex(keys.AUDIT, 1))
     broken = called("audit", "--verify", "--json", *of)
+    token = called("keys", "create", "--scope", "admin", "--expires-in", "12h", *of).stdout.strip()
+    newest = called("audit", "--json", *of, SIROCCO_API_KEY=token).stdout
+    ends = orjson.loads(newest)["entries"][0]["after"]["expires_at"]
+    told = called("audit", *of, SIROCCO_API_KEY=token).stdout
 
+    assert f"expires_at={utc(ends)}" in told
     assert [entry["what"] for entry in entries] == ["delete-override", "set-override"]
     assert "loopback" in shown[0]
     assert "set-override  click:shoes  - -> sir" in shown[0]
