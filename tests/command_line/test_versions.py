@@ -66,11 +66,14 @@ def test_there_and_back(called, service, published):
 
 
 @pytest.mark.usefixtures("published")
-def test_a_version_that_is_not_kept_is_an_error(called, service):
+def test_a_version_that_is_not_kept_is_an_error_that_names_those_that_are(called, service):
+    newest = called("versions", "list", "--url", service.url).stdout.split()[0]
     run = called("rollback", "000099-ab", "--url", service.url)
 
     assert run.returncode == 1
-    assert "answered 404: version '000099-ab' is not kept" in run.stderr
+    assert "answered 404: version '000099-ab' is not kept; of" in run.stderr
+    assert f"kept the newest: {newest}, 0" in run.stderr
+    assert "`sirocco versions list` has all" in run.stderr
 
 
 def test_an_experiment_is_started_shown_promoted_and_stopped(called, service):

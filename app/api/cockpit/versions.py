@@ -34,6 +34,7 @@ from calibrators.maps.movement import MapMovement, movement
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
 _TRIES: Final = 5
+_MOST_NAMED: Final = 3
 """Each time the worker may have published in between."""
 IDENTITY: Final = "identity"
 LAST_GOOD: Final = "last-good"
@@ -261,13 +262,19 @@ def _loaded(given: Resources, version: str) -> Mapping[str, Atlas]:
 
 
 def published(given: Resources, version: str) -> Published:
-    """A version that is kept; a 409 problem where it is damaged. `none` is no maps at all."""
+    """A version that is kept; a 409 problem where it is damaged, a 404 one that names the newest
+    where it is not kept. `none` is no maps at all."""
     if version == NO_VERSION:
         return Published(NO_VERSION, 0.0, 0.0, {}, {})
     try:
         return given.versions.load(version, pause=Pace(seconds_of_others))
     except CorruptVersion as error:
         raise Problem(HTTPStatus.CONFLICT, "damaged-version", str(error)) from None
+    except UnknownVersion as error:
+        kept = [entry["version"] for entry in given.versions.history()]
+        named = ", ".join(kept[:_MOST_NAMED]) or "none"
+        listed = f"of {len(kept)} kept the newest: {named}; `sirocco versions list` has all"
+        raise Problem(HTTPStatus.NOT_FOUND, "not-found", f"{error}; {listed}") from None
 
 
 def _moved(before: Atlas | None, after: Atlas | None, limit: int) -> dict[str, Any]:
