@@ -255,6 +255,15 @@ class AnyLogColumnOptions(LogColumnOptions):
         show_default=False,
     )
 
+    def refuse_others(self, *, delayed: bool) -> None:
+        """A `CommandError` about a column of the other kind of log, which would be ignored."""
+        usual = AnyLogColumnOptions()
+        others = ("outcome", "bid", "model_version") if delayed else ("converted",)
+        for name in others:
+            if getattr(self, name) != getattr(usual, name):
+                why = "does not go with --delayed" if delayed else "goes with --delayed only"
+                raise CommandError(f"--{name.replace('_', '-')} {why}")
+
 
 _fit = partial(named, "How maps are fitted")
 _window = partial(

@@ -248,6 +248,15 @@ def test_the_first_wrong_row_is_named_whichever_column_is_read_first(tmp_path, r
         (("auction", "a", "--clicks", "w", "--impressions", "i"), "--impressions does not go"),
         (("behaviours", "a", "--behaviour", "x", "--weights", "w"), "--weights does not go with"),
         (("backtest", "a", "--delayed", "--weights", "w"), "--weights does not go with --delayed"),
+        *(
+            ((command, "a", *wrong), f"{wrong[-2]} {why}")
+            for command in ("backtest", "replay")
+            for wrong, why in (
+                (("--delayed", "--outcome", "x"), "does not go with --delayed"),
+                (("--delayed", "--bid", "x"), "does not go with --delayed"),
+                (("--converted", "x"), "goes with --delayed only"),
+            )
+        ),
         (("evaluate", "a", "--clicks", "w"), "--impressions and --clicks go together"),
         (("evaluate", "a", "--clicks", "c", "--impressions", "i", "--weights", "w"), "--weights"),
         *(

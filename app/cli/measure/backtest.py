@@ -58,6 +58,7 @@ def run_backtest(
     reading: ReadingOptions,
 ) -> None:
     """Run the backtest of the options, and print, draw and write what came of it."""
+    columns.refuse_others(delayed=given.delayed)
     pages = {"--picture": given.picture, "--report": given.report}
     refuse_inside(logs, {**pages, "--output": given.output})
     if given.compare:
@@ -76,7 +77,6 @@ def run_backtest(
         refuse({"--model-version": columns.model_version}, "does not go with --raw-samples")
     if given.delayed:
         refuse({"--fields": given.fields}, "does not go with --delayed")
-        refuse({"--model-version": columns.model_version}, "does not go with --delayed")
         how = reading.reading("does not go with --delayed: a row is one click")
         _run_delayed(logs, given, settings, columns, how)
         return

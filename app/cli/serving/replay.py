@@ -320,6 +320,7 @@ def run_replay(
     reading: ReadingOptions,
 ) -> None:
     """Replay the log through a service, and print and draw what came of it."""
+    columns.refuse_others(delayed=given.delayed)
     fitted = asdict(fit)
     how = reading.reading("does not go with a replay: every impression is an event by itself")
     settings = settings_with(fitted)
@@ -329,7 +330,6 @@ def run_replay(
     if given.url is not None:
         _refuse_foreign(given.url, fitted)
     if given.delayed:
-        refuse({"--model-version": columns.model_version}, "does not go with --delayed")
         _replay_delayed(log, given, fitted, columns, how, picture)
         return
     refuse({"--judged": given.scored_hours}, "goes with --delayed only")
