@@ -80,7 +80,7 @@ def furnish(service: RunningService, others: int = 0) -> list[str]:
     store = service.store
     found = []
     for hour in range(HOURS):
-        _send(service, first + hour * HOUR_SECONDS, rng)
+        send_hour(service, first + hour * HOUR_SECONDS, rng)
         report = service.refit(float(first + (hour + 1) * HOUR_SECONDS))
         found.append(str(report["version"]))
     bins = BinsStore(store, service.settings.ttl_seconds)
@@ -106,7 +106,8 @@ def _add_evidence(bins: BinsStore, hour: int, others: int) -> None:
         )
 
 
-def _send(service: RunningService, at: int, rng: np.random.Generator) -> None:
+def send_hour(service: RunningService, at: int, rng: np.random.Generator) -> None:
+    """Outcomes of all that are busy."""
     factors = dict(zip(BUSY, FACTORS, strict=True))
     events = []
     for name, factor in factors.items():

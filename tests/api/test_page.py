@@ -23,7 +23,7 @@ from evaluation.ab_test.experiment import BucketDays
 from evaluation.metrics.cal_n import cal_n_of
 from evaluation.metrics.predictions import Predictions
 from tests.api.conftest import alone, new_redis
-from tests.api.furnished import BUSY, EXPERIMENTS, FIELDS, HOURS, REFITTED, furnish
+from tests.api.furnished import BUSY, EXPERIMENTS, FIELDS, HOURS, REFITTED, furnish, send_hour
 from tests.api.running_service import RunningService, eventually, serving
 
 VIEWS = {
@@ -129,6 +129,20 @@ def test_the_status_and_a_campaign_are_those_of_the_bins(furnished):
     assert (listed["total"], [job["status"] for job in jobs]) == (1, ["done"])
     gone = furnished.http.get("/v1/reliability/click/nobody?before=000000-00000000").json()
     assert (gone["hours"], gone["raw"], gone["map_before"]) == ([], [], None)
+
+
+def test_impressions_that_come_after_their_hour_was_evaluated_are_predicted_too(settings):
+    with alone(settings, **REFITTED) as service:
+        furnish(service)
+        path = "/v1/reliability/click/books/paper"
+        before = service.http.get(path).json()["hours"][1]
+        send_hour(service, before["at"], np.random.default_rng(5))
+        service.bins("click", before["at"] // 3600)
+        after = service.http.get(path).json()["hours"][1]
+
+    assert (before["n"], after["n"]) == (1500.0, 3000.0)
+    assert after["positives"] > before["positives"]
+    assert after["calibrated"] == pytest.approx(2 * before["calibrated"])
 
 
 @dataclass

@@ -125,16 +125,19 @@ def _evaluated(
         "raw": _diagram(raw, both),
         "calibrated": _diagram(calibrated, both),
         "cal_n": _cal_n(raw, calibrated, both) if both else {},
-        "hours": [
-            {
-                "at": hour * SECONDS_PER_HOUR,
-                "n": raw[hour].total_count,
-                "positives": raw[hour].total_positives,
-                "raw": raw[hour].total_score,
-                "calibrated": calibrated[hour].total_score,
-            }
-            for hour in both
-        ],
+        "hours": [_hour(hour, raw[hour], calibrated[hour]) for hour in both],
+    }
+
+
+def _hour(hour: int, raw: Bins, calibrated: Bins) -> dict[str, float]:
+    """Of what came after the hour was evaluated, as much is predicted as of what had come."""
+    n, evaluated = raw.total_count, calibrated.total_count
+    return {
+        "at": hour * SECONDS_PER_HOUR,
+        "n": n,
+        "positives": raw.total_positives,
+        "raw": raw.total_score,
+        "calibrated": calibrated.total_score * (n / evaluated),
     }
 
 
