@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from app.datasets.parts import Where, errors_named, parts_of
 from app.datasets.reading import LogReader, require_parquet
 from app.datasets.tables import LogColumn, LogRows, require_columns, require_once
 from app.errors import CommandError
+from app.settings import SECONDS_PER_DAY
 from app.whole_files import whole_file
 from calibrators.fields.columns import FieldColumns, chosen
 from calibrators.samples import Floats, Integers
@@ -25,6 +26,10 @@ from pccem import Categorical, Clicks, Column, Features
 _WHAT = "a click log"
 _BEHAVIOUR, _FEATURE = "behaviour.", "feature."
 _KNOWN_UNTIL = b"sirocco.known_until"
+
+MOST_DAYS: Final = 1000
+"""From a click to its conversion: by a date that stands for none, such as 2099-12-31, all
+conversions would be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +159,8 @@ def _delays(column: LogColumn, times: Floats) -> Floats:
     if early.any():
         click = times[np.argmax(early)]
         column.refuse_where(early, f"a conversion comes after its click at {click}")
-    # By a date that stands for none, such as 2099-12-31, all conversions would be known.
-    rule = "a conversion comes within 1,000 days of its click; where none came it is empty"
-    column.refuse_where(delay > 1000 * 86_400.0, rule)
+    rule = f"a conversion comes within {MOST_DAYS:,} days of its click; where none came it is empty"
+    column.refuse_where(delay > MOST_DAYS * SECONDS_PER_DAY, rule)
     return delay
 
 

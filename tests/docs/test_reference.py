@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from prometheus_client import generate_latest
 
 from app.api.application import create_app
+from app.datasets.clicks import MOST_DAYS
 from app.events.schema import Behaviour, Click, Conversion, Event
 from app.settings import Settings, variable_of
 from tests.docs.pages import ROOT, code_blocks, table_below, text_of
@@ -94,6 +95,11 @@ def test_every_event_shown_is_an_event():
     kinds = {type(msgspec.json.decode(event, type=Event)) for event in events}
 
     assert len(kinds) == len(events) == 5
+
+
+def test_the_delayed_page_has_the_longest_delay_of_a_click_log():
+    shown = " ".join(text_of("docs/delayed-conversions.md").split())
+    assert f"more than {MOST_DAYS:,} days after its click is refused" in shown
 
 
 def test_every_event_of_the_delayed_page_is_an_event():
