@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import shutil
+import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -69,6 +70,14 @@ if CHILDREN not in os.environ.get("PYTHONPATH", "").split(os.pathsep):
 SLOW = [TESTS / "benchmarks", TESTS / "research"]
 # A file without any of these words has no slow test.
 SLOW_WORDS = re.compile(rb"\bmark\.slow\b|\bbrowser\b|\bstarted\b")
+
+
+@pytest.fixture(autouse=True)
+def same_handlers() -> Iterator[None]:
+    """Whoever takes Ctrl-C or SIGTERM gives it back: one that is kept hangs the test after next."""
+    before = [*map(signal.getsignal, (signal.SIGINT, signal.SIGTERM))]
+    yield
+    assert [*map(signal.getsignal, (signal.SIGINT, signal.SIGTERM))] == before
 
 
 @pytest.fixture(scope="session")

@@ -123,6 +123,8 @@ def test_the_command_adopts_before_it_works(monkeypatch, redis_client, redis_url
     settings = delayed_settings(data_dir=tmp_path)
     OpenClicks(redis_client).close_into("another")
     monkeypatch.setattr(loop.Worker, "run", lambda worker, stop: worker._delayed.close(MIDNIGHT))
+    # Signals, and where large files go, are the process's, which is that of all tests here.
+    monkeypatch.setattr(loop, "main_thread", lambda: None)
 
     with pytest.raises(OtherClickLog):
         loop.run_worker(settings, redis_url)
