@@ -37,7 +37,7 @@ EXPERIMENTS: dict[str, Any] = {
             "since": 1_767_225_600.0,
             "state": "running",
             "reason": None,
-            "watch": {"pcoc_evidence": 3.1, "bound": 9.2},
+            "watch": {"evidence": 3.1, "bound": 9.2, "positives": 1_212.0, "predicted": 1_190.4},
             "shadow": {
                 name: {
                     span: {"pcoc": pcoc, "gc_3": 0.12, "log_loss": loss, "n": 48_000.0}
@@ -58,7 +58,14 @@ FIELDS: dict[str, Any] = {
         "click": {
             "hours": 3,
             "terms": {
-                name: {"effects": 4, "seen": 5, "rce": rce, "floor": rce and 0.02, "top": top}
+                name: {
+                    "effects": 4,
+                    "seen": 5,
+                    "share": 1.0,
+                    "rce": rce,
+                    "floor": rce and 0.02,
+                    "top": top,
+                }
                 for name, rce, top in (
                     ("device", 0.031, [_value(["ios"], 0.31), _value([""], None)]),
                     ("device*placement", None, [_value(["ios", "<b>top"], -0.07)]),

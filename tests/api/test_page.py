@@ -18,6 +18,7 @@ from app.access.key_store import KeyStore
 from app.access.keys import Scope
 from app.api.cockpit.analysis import analysed
 from app.api.cockpit.page import page_files
+from app.storage.jobs import Jobs
 from calibrators import Atlas, Bins
 from evaluation.ab_test.experiment import BucketDays
 from evaluation.metrics.cal_n import cal_n_of
@@ -301,10 +302,14 @@ def test_a_holdout_is_neither_watched_nor_promoted(browser, furnished):
 def test_of_a_map_that_stays_no_probability_is_told(browser, furnished):
     with opened(browser, furnished) as seen:
         show(seen.page, "versions")
-        seen.page.get_by_role("button", name=f"Compare {furnished.serving}").click()
+        button = seen.page.get_by_role("button", name=f"Compare {furnished.serving}")
+        button.click()
+        expect(seen.page.get_by_role("heading", name="If ")).to_be_focused()
 
         same = "0 of 6 campaigns would move. Everybody else: as now."
         expect(seen.page.get_by_role("region", name="If ")).to_contain_text(same)
+        seen.page.get_by_role("button", name="Close").click()
+        expect(button).to_be_focused()
 
 
 def test_a_key_of_some_campaigns_sees_those_and_is_told_what_it_does_not(browser, settings):
@@ -463,9 +468,29 @@ def test_what_comes_late_stands_where_it_belongs(browser, furnished):
 
 def test_a_view_that_there_is_not_is_the_first(browser, furnished):
     with opened(browser, furnished) as seen:
-        seen.page.evaluate("location.hash = '#/constructor'")
-        expect(seen.page.locator("h1")).to_have_text("Overview")
+        for view in ("constructor", "campaign/nothing/hats", "campaign"):
+            show(seen.page, "versions")
+            seen.page.evaluate("view => { location.hash = `#/${view}`; }", view)
+            expect(seen.page.locator("h1")).to_have_text("Overview")
         assert seen.problems == []
+
+
+def test_one_drawing_is_as_large_as_one_of_two_are(browser, furnished):
+    with opened(browser, furnished) as seen:
+        seen.page.evaluate("location.hash = '#/campaign/click/nobody'")
+        expect(seen.page.get_by_role("img")).to_have_count(1)
+        assert seen.page.locator("figure").bounding_box()["width"] < 640
+
+
+def test_what_waits_says_why_and_a_long_name_hides_no_button(browser, settings):
+    with alone(settings) as service, opened(browser, service, 1440) as seen:
+        Jobs(service.store).submit("retrain", {"campaign": 80 * "x", "target": "click"}, 1.0)
+        service.hold()
+        show(seen.page, "versions")
+        expect(seen.page.locator(".card.warns")).to_contain_text("click: the refit fitted no map")
+        expect(seen.page.get_by_role("button", name="Cancel job 000001")).to_be_visible()
+        jobs = seen.page.get_by_role("region", name="The last jobs")
+        assert jobs.evaluate("box => box.scrollWidth - box.clientWidth") <= 0
 
 
 def test_where_admin_routes_are_elsewhere_a_campaign_says_so(browser, furnished):

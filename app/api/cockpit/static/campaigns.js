@@ -36,7 +36,7 @@ export function Campaigns({ status, target, state }) {
   // Of the address, so that a reload and a way back find the same rows.
   const [wanted = "evidence", sought = "", ...passed] = state;
   const [search, setSearch] = useState(sought), [sort, setSort] = useState(wanted === "name" ? "name" : "evidence");
-  const late = useDelayed(search), order = delayed ? "name" : sort, list = path("campaigns", chosen, order, late);
+  const late = useDelayed(search.trim()), order = delayed ? "name" : sort, list = path("campaigns", chosen, order, late);
   const [pages, setPages] = useState({ list, before: passed });
   const before = pages.list === list ? pages.before : [], setBefore = (names) => setPages({ list, before: names });
   const place = [list, ...before.map(encodeURIComponent)].join("/");
@@ -46,7 +46,7 @@ export function Campaigns({ status, target, state }) {
   const asked = usePolled(`/v1/campaigns?${query}`, 5_000, true);
   return html`<h1 tabindex="-1">Campaigns</h1>
     <form class="bar" role="search" onSubmit=${(event) => event.preventDefault()}>
-      <label>Search <input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} placeholder="part of a name" /></label>
+      <label>Search <input type="search" value=${search} onInput=${(event) => setSearch(event.target.value)} placeholder="part of a name" maxlength="256" /></label>
       <${Choice} label="Target" value=${chosen} options=${names.map((name) => [name, name])} onChange=${(name) => { location.hash = `#/campaigns/${name}`; }} />
       ${!delayed && html`<${Choice} label="Order" value=${sort} options=${[["evidence", "furthest off first"], ["name", "by name"]]} onChange=${setSort} />`}
     </form>

@@ -62,7 +62,7 @@ function Experiment({ target, one, admin, ask }) {
   const split = shares(one), aborted = one.state === "aborted", live = split.challenger + split.raw > 0;
   const rows = ["hour", "window"].flatMap((span) => ["champion", "challenger"].map((arm) => {
     const row = one.shadow?.[arm]?.[span] || {};
-    return [span, arm, ...COLUMNS.map(([, name]) => number(row[name], name === "n" ? 0 : name === "log_loss" ? 5 : 3))];
+    return [span, arm, ...COLUMNS.map(([, name]) => name === "n" ? count(row[name]) : number(row[name], name === "log_loss" ? 5 : 3))];
   }));
   const watch = one.watch || {};
   return html`<section class="card ${aborted ? "warns" : ""}" aria-labelledby="experiment-${target}">
@@ -75,7 +75,7 @@ function Experiment({ target, one, admin, ask }) {
       ${Object.entries(split).map(([arm, share]) => html`<${Fact} name=${`share: ${arm}`} value=${percent(share)} />`)}
       <${Fact} name="canary" value=${one.canary && split.challenger > 0 ? "watched" : "off"} note=${`since ${moment(one.since)}`} />
       ${watch.bound && html`<${Fact} name="evidence against it" value=${number(watch.evidence ?? 0, 1)} note=${`stopped at ${number(watch.bound, 1)}`} />
-        <${Fact} name="clicks of its arm" value=${number(watch.positives, 0)} note=${`${number(watch.predicted, 0)} predicted`} />`}
+        <${Fact} name="clicks of its arm" value=${count(watch.positives)} note=${`${count(watch.predicted)} predicted`} />`}
     </dl>
     <h3>On the same traffic</h3>
     <${Table} label=${`Champion and challenger of ${target}`} heads=${["span", "maps", ...COLUMNS.map(([text]) => text)]} rows=${rows} />

@@ -14,7 +14,7 @@ const row = (one) => [
 ];
 
 const Term = ({ target, name, term }) => html`<h3>${name.replace("*", " × ")}</h3>
-  <p>${plural(term.seen, "value")} with events, ${count(term.effects)} with an effect.${term.rce !== null && ` Field-RCE ${percent(term.rce)}, by chance alone ${percent(term.floor)}.`}${term.share !== 1 && ` Other fields say the same of impressions: it serves ${percent(term.share)} of what its effects would be alone.`}</p>
+  <p>${plural(term.seen, "value")} with events, ${count(term.effects)} with an effect.${term.rce !== null && ` Field-RCE ${percent(term.rce)}, by chance alone ${percent(term.floor)}.`}${term.share !== 1 && ` Other fields agree with it, so ${percent(term.share)} of its effects is served.`}</p>
   <${Table} label=${`${name} of ${target}`} heads=${HEADS} rows=${term.top.slice(0, SHOWN).map(row)} empty="No events yet." />`;
 
 function Target({ target, one }) {

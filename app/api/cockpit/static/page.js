@@ -45,7 +45,7 @@ function Shown({ asked, route, tell }) {
   const [view, ...rest] = route, status = asked.data;
   if ([401, 403].includes(asked.error?.status)) return html`<${AskForKey} error=${asked.error} onGiven=${asked.reload} />`;
   if (!status) return html`<h1 tabindex="-1">sirocco</h1><p class="waits">${asked.error ? asked.error.message : "Loading."}</p>`;
-  if (view === "campaign") return html`<div key=${route.join("/")}><${Campaign} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} /></div>`;
+  if (view === "campaign" && Object.hasOwn(status.targets, rest[0])) return html`<div key=${route.join("/")}><${Campaign} status=${status} target=${rest[0]} campaign=${rest[1]} tell=${tell} /></div>`;
   const [, View] = viewsOf(status)[view] || VIEWS[""];
   return html`<div key=${view}><${View} status=${status} target=${rest[0]} state=${rest.slice(1)} tell=${tell} reload=${asked.reload} /></div>`;
 }

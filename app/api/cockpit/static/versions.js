@@ -1,9 +1,14 @@
 // Versions, the way back, frozen targets, what waits for approval, and jobs.
-import { html, useState } from "./htm-preact.js";
+import { html, useEffect, useRef, useState } from "./htm-preact.js";
 import { Badge, Choice, Confirm, Loading, Progress, Table, campaignLink, count, duration, moment, plural, rate } from "./parts.js";
 import { post, request, usePolled } from "./service.js";
 
 const ADMIN = "/v1/admin";
+const HELD = {
+  "no-maps": "the refit fitted no map at all", "campaigns-lost": "more than half of the campaigns would lose their own map",
+  "moved-far": "the maps move further than refits of the last day did", "of-the-past": "the refit is of events long before those of the maps in force",
+  "store-emptied": "Redis has lost the version that was in force", "versions-unreadable": "the versions in Redis are of a newer release than the worker",
+};
 const moved = (target, one) => `${target}: ${count(one.moved)} of ${plural(one.campaigns, "campaign")} would move` +
   (one.largest.length ? `, ${one.largest[0].campaign} most: ${rate(one.largest[0].before)} to ${rate(one.largest[0].after)} at score ${rate(one.largest[0].score)}.` : ".");
 
@@ -48,7 +53,14 @@ const sent = (title, lines, at, body) => ({
 
 function Difference({ version, onClose }) {
   const asked = usePolled(`${ADMIN}/versions/${encodeURIComponent(version)}/diff?limit=10`, 0);
-  return html`<section class="card" aria-labelledby="diff"><header><h2 id="diff">If ${version} served</h2><button type="button" onClick=${onClose}>Close</button></header>
+  const heading = useRef(null);
+  useEffect(() => {
+    // It is far below the button, which is gone to on the way back.
+    const button = document.activeElement;
+    heading.current.focus();
+    return () => button.focus();
+  }, []);
+  return html`<section class="card" aria-labelledby="diff"><header><h2 id="diff" tabindex="-1" ref=${heading}>If ${version} served</h2><button type="button" onClick=${onClose}>Close</button></header>
     <${Loading} asked=${asked}>${({ against, targets }) => Object.entries(targets).map(([name, one]) => html`
       <h3>${name}</h3><p>Against ${against}: ${moved(name, one)} Everybody else: ${one.everybody_else.before === one.everybody_else.after ? "as now" : `${rate(one.everybody_else.before)} to ${rate(one.everybody_else.after)} at score ${rate(one.everybody_else.score)}`}.</p>
       ${one.largest.length > 0 && html`<${Table} label=${`Campaigns of ${name} that move most`} heads=${["campaign", "at score", "now", "then"]}
@@ -62,8 +74,8 @@ function jobRow(job, now, ask) {
   const open = job.status === "queued" || job.status === "running";
   const { as_of, ...request } = job.request;
   const asks = (Object.values(request).join(" ") || "everything") + (as_of ? ` as of ${moment(as_of)}` : "");
-  return [job.id, `${job.kind}: ${asks}`, html`<${Badge} tone=${TONES[job.status]}>${job.status}<//>`,
-    open ? html`${job.progress || "waits"} ${job.fraction !== null && html`<${Progress} value=${job.fraction} label=${`Progress of job ${job.id}`} />`}` : job.error || (job.finished_at ? `${duration(now - job.finished_at)} ago` : "–"),
+  return [job.id, html`<span class="long">${job.kind}: ${asks}</span>`, html`<${Badge} tone=${TONES[job.status]}>${job.status}<//>`,
+    open ? html`${job.progress || (job.status === "running" ? "begins" : "waits")} ${job.fraction !== null && html`<${Progress} value=${job.fraction} label=${`Progress of job ${job.id}`} />`}` : job.error || (job.finished_at ? `${duration(now - job.finished_at)} ago` : "–"),
     open && ask && html`<button type="button" onClick=${() => ask(sent(`Cancel job ${job.id}?`, ["It ends at its next step, before it publishes: the maps in force stay."], `jobs/${job.id}/cancel`))}>Cancel<span class="unseen"> job ${job.id}</span></button>`];
 }
 
@@ -77,7 +89,7 @@ export function Versions({ status, tell, reload }) {
   return html`<h1 tabindex="-1">Versions</h1>
     <${Loading} asked=${versions}>${(list) => html`
       ${list.held && html`<section class="card warns" aria-labelledby="held"><h2 id="held">${list.held.version} waits for approval</h2>
-        <ul>${Object.entries(list.held.reasons || {}).map(([name, why]) => html`<li>${name}: ${why}</li>`)}</ul>
+        <ul>${Object.entries(list.held.reasons || {}).map(([name, why]) => html`<li>${name}: ${HELD[why] || why} (<code>${why}</code>).</li>`)}</ul>
         ${admin && html`<p class="buttons"><button type="button" class="main" onClick=${() => setAsks(decision("approve", list.held))}>Approve</button>
           <button type="button" onClick=${() => setAsks(decision("reject", list.held))}>Reject</button></p>`}</section>`}
       <section class="card" aria-labelledby="frozen"><h2 id="frozen">Targets</h2>
