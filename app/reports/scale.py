@@ -31,7 +31,7 @@ def number(value: float, digits: int = 4) -> str:
     if not math.isfinite(value):
         return shown(value, "")
     if value == 0 or _PLAIN[0] <= abs(value) < _PLAIN[1]:
-        return _without_exponent(value, digits)
+        return _without_exponent(value + 0.0, digits)  # -0.0 has a sign, 0.0 has none
     mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
     return f"{_trimmed(mantissa)}e{int(exponent)}"
 

@@ -92,10 +92,11 @@ class AuctionFindings:
 
 
 HOW_TO_READ = (
-    "Simulated: what the logged pages would have brought, clicks expected from the log. Offline: on"
-    " the impressions of the log, scores times the click curve. Seen here: slots whose ad the log"
-    " showed for the query at that position; elsewhere: at another one; never: not at all. The"
-    " clicks of those are guessed from the position, mostly too kindly, and no interval knows it."
+    "Clicks, revenue and ads are simulated: what the logged pages would have brought, with the"
+    " clicks that the log lets expect. AUC, RIG and PCOC are of the impressions of the log, scores"
+    " times the click curve. Seen here: slots whose ad the log showed for the query at that"
+    " position; elsewhere: at another one; never: not at all. The clicks of those are guessed from"
+    " the position, mostly too many, and the intervals do not cover that."
 )
 SIMULATED = {
     "click_yield": ("clicks a page", ".4f"),

@@ -88,7 +88,7 @@ def test_the_table_sets_models_beside_each_other(tmp_path, called):
     assert headings >= {"slots never", "clicks guessed"}
     assert "AUC and RIG rose: they see only what the model in force chose to show." in run.stdout
     assert all(len(line) <= 80 for line in lines if not line.startswith("Fewer"))
-    assert "Simulated: what the logged pages would have brought" in run.stderr
+    assert "are simulated: what the logged pages would have brought" in run.stderr
     assert "Report: out.html" in run.stderr
     page = (tmp_path / "out.html").read_text()
     for words in (

@@ -15,6 +15,7 @@ from app.results.formatting import cells, clean, counted, shortened, shown
     ("value", "said"),
     [
         (0.0, "0"),
+        (-0.0, "0"),
         (0.25, "0.25"),
         (-0.123456, "-0.1235"),
         (1234.5678, "1,235"),
