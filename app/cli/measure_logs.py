@@ -256,7 +256,7 @@ def behaviours(
     given: BehaviourOptions,
     reading: options.ReadingOptions,
 ) -> None:
-    """Does behaviour after the click foretell conversions? Ask your own log.
+    """Does behaviour after the click predict conversions? Ask your own log.
 
     Prints the conversion rate by quintile of each behaviour, and how well the
     post-click model predicts with the behaviours and without them, on clicks

@@ -160,7 +160,7 @@ def log_argument(what: str, metavar: str = "LOG") -> Any:
 
 
 LOG_FORMS = (
-    ".parquet, .csv, .tsv or .jsonl (.gz, .bz2 or .zst may follow a text); or a folder of such"
+    ".parquet, .csv, .tsv or .jsonl (texts also as .gz, .bz2 or .zst); or a folder of such"
     " parts, a quoted pattern such as 'log/*/*.parquet', or a URL of an object store (s3://, gs://)."
 )
 Log = Annotated[str, log_argument("Scored impressions")]

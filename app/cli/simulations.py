@@ -155,7 +155,7 @@ def backtest(
     [italic]pccem[/italic]: what the post-click model expects. [italic]pccem_posterior[/italic]:
     that, and what has been seen. [italic]oracle[/italic]: the future.
 
-    With --compare every method plays against every other, refitted hour by hour:
+    With --compare all methods are compared, each of them refitted hour by hour:
     without a log in regimes of synthetic traffic, where the truth is known and so
     is how far each method stays from it; with a log on what happened. --picture
     draws how far. --json keeps the result of a long run, --from shows it again.
@@ -281,7 +281,7 @@ def auction(
     synthetic: SyntheticAuctionOptions,
     reading: options.ReadingOptions,
 ) -> None:
-    """Hold a log's ad auctions again with a new model: what would it earn?
+    """Run a log's ad auctions again with a new model: what would it earn?
 
     The log has a row for each candidate of each page, shown or not: page,
     query, ad, position (from 1; empty where not shown), clicked, bid, the score
