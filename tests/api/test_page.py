@@ -433,6 +433,11 @@ def test_a_wrong_key_is_told_and_one_that_reads_changes_nothing(
         expect(page.get_by_role("button", name="Compare")).to_have_count(0)
         expect(page.locator(".limits")).to_contain_text("may look, and change nothing")
         assert page.context.cookies() == []
+        keys.expire(reader.split("_")[1], 0.0)
+        service.know_keys()
+        page.clock.fast_forward(LATER)
+        expect(page.get_by_role("alert")).to_contain_text("This key is not valid")
+        expect(page.locator(".limits")).to_have_count(0)
         page.get_by_role("button", name="Forget the key").click()
         expect(given).to_be_visible()
 

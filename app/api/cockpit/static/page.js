@@ -4,6 +4,7 @@ import { Campaign, Campaigns } from "./campaigns.js";
 import { Experiments } from "./experiments.js";
 import { Fields } from "./fields.js";
 import { Delayed, Overview, amiss } from "./overview.js";
+import { moment } from "./parts.js";
 import { Versions } from "./versions.js";
 import { key, usePolled } from "./service.js";
 
@@ -70,7 +71,7 @@ function Page() {
     const timer = done && setTimeout(() => setDone(""), 15_000);
     return () => clearTimeout(timer);
   }, [done]);
-  const away = asked.error && status && ![401, 403].includes(asked.error.status);
+  const refused = [401, 403].includes(asked.error?.status), away = asked.error && status && !refused;
   const things = status ? amiss(status).length : 0;
   const current = (view) => (view === route[0] || (view === "campaigns" && route[0] === "campaign") ? "page" : undefined);
   const forget = () => { key.set(""); asked.reload(); };
@@ -80,10 +81,10 @@ function Page() {
       <nav aria-label="Views">${Object.entries(viewsOf(status)).map(([view, [name]]) => html`<a href="#/${view}" aria-current=${current(view)}>${name}${view === "" && things > 0 && html`<b class="dot">${things}<span class="unseen"> things to look at</span></b>`}</a>`)}</nav>
       ${key.get() && html`<button type="button" onClick=${forget}>Forget the key</button>`}</header>
     <div class="tells" aria-live="polite">
-      ${away && html`<p class="failed">${asked.error.message}: what is shown is of ${new Date(asked.at).toLocaleTimeString()}.</p>`}
+      ${away && html`<p class="failed">${asked.error.message}: what is shown is of ${moment(asked.at / 1000)} UTC.</p>`}
       ${status && !status.store.up && html`<p class="failed">Redis is away: maps and reports are the last that were read.</p>`}
       ${done && html`<p class="did">${done}</p>`}</div>
-    <main id="main" ref=${main} tabindex="-1">${status && html`<${Limits} status=${status} />`}<${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
+    <main id="main" ref=${main} tabindex="-1">${status && !refused && html`<${Limits} status=${status} />`}<${Shown} asked=${asked} route=${route} tell=${setDone} /></main>
     <footer>Version ${status?.version || "–"} · ${!key.get() && html`<a href="/docs">HTTP reference</a> · `} <a href="/page/licences.html">Licences</a></footer>`;
 }
 
