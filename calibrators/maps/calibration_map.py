@@ -24,7 +24,6 @@ from calibrators.samples import (
     Scratch,
     Singles,
     all_obey,
-    as_vector,
     check_equal_lengths,
     check_unit_interval,
     places_of,
@@ -146,15 +145,6 @@ class CalibrationMap:
             "values": self.values.tolist(),
         }
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The map that `to_json` wrote; ValueError on an unknown schema_version or bad knots."""
-        check_schema(data.get("schema_version"))
-        missing = {"knots", "values"} - data.keys()
-        if missing:
-            raise ValueError(f"a calibration map needs {' and '.join(sorted(missing))}")
-        return cls(as_vector("knots", data["knots"]), as_vector("values", data["values"]))
-
     def to_bytes(self) -> bytes:
         """Little-endian bytes: magic "SMAP", schema_version u2, k u4, k knots f8, k values f8."""
         header = _HEADER.pack(_MAGIC, SCHEMA_VERSION, len(self.knots))
@@ -166,17 +156,14 @@ class CalibrationMap:
         if len(data) < _HEADER.size or data[:4] != _MAGIC:
             raise ValueError("these are not the bytes of a calibration map")
         _, version, count = _HEADER.unpack_from(data)
-        check_schema(version)
+        if version != SCHEMA_VERSION:
+            raise ValueError(
+                f"calibration map: schema_version {version}, this reads {SCHEMA_VERSION}"
+            )
         if len(data) != _HEADER.size + 16 * count:
             raise ValueError(f"a map of {count} knots has {_HEADER.size + 16 * count} bytes")
         columns = np.frombuffer(data, "<f8", 2 * count, _HEADER.size)
         return cls(columns[:count], columns[count:])
-
-
-def check_schema(version: object) -> None:
-    """Raises ValueError unless maps of this schema_version can be read here."""
-    if version != SCHEMA_VERSION:
-        raise ValueError(f"calibration map: schema_version {version}, this reads {SCHEMA_VERSION}")
 
 
 def borders_between(scores: Floats) -> Floats:

@@ -27,14 +27,13 @@ def assert_sound(calibration_map: CalibrationMap) -> None:
 
 @given(maps())
 def test_a_map_comes_back_to_the_last_bit(drawn):
-    """As bytes, as JSON, and as JSON text."""
-    again = [
-        CalibrationMap.from_bytes(drawn.to_bytes()),
-        CalibrationMap.from_json(drawn.to_json()),
-        CalibrationMap.from_json(json.loads(json.dumps(drawn.to_json()))),
-    ]
+    """As bytes, and as the knots and values of JSON text."""
+    shown = json.loads(json.dumps(drawn.to_json()))
 
-    for other in again:
+    for other in (
+        CalibrationMap.from_bytes(drawn.to_bytes()),
+        CalibrationMap(shown["knots"], shown["values"]),
+    ):
         assert other.to_bytes() == drawn.to_bytes()
         assert other.slopes.tobytes() == drawn.slopes.tobytes()
 
@@ -77,31 +76,6 @@ def test_no_number_and_infinity_are_refused(pattern):
 def test_bad_bytes_are_refused_by_name(data, rule):
     with pytest.raises(ValueError, match=rule):
         CalibrationMap.from_bytes(data)
-
-
-IDENTITY = CalibrationMap.identity().to_json()
-
-
-@pytest.mark.parametrize(
-    ("data", "rule"),
-    [
-        (IDENTITY | {"schema_version": 2}, "schema_version 2, this reads 1"),
-        (IDENTITY | {"schema_version": None}, "schema_version None"),
-        (IDENTITY | {"knots": None}, "knots must be numbers"),
-        (IDENTITY | {"knots": "0, 1"}, "knots must be numbers"),
-        (IDENTITY | {"knots": [0.0, "1"]}, "knots must be numbers"),
-        (IDENTITY | {"knots": [0.0, 2.0]}, r"knots\[1\] = 2.0"),
-        (IDENTITY | {"values": [[0.0, 1.0]]}, "values must have one dimension"),
-        (IDENTITY | {"values": [0.0, [1.0]]}, "inhomogeneous"),
-        (IDENTITY | {"values": [0.0, 10**400]}, "values must be numbers"),
-        ({}, "schema_version None"),
-        ({"schema_version": 1}, "needs knots and values"),
-        ({"schema_version": 1, "knots": [0.0, 1.0]}, "needs values"),
-    ],
-)
-def test_bad_json_is_refused_by_name(data, rule):
-    with pytest.raises(ValueError, match=rule):
-        CalibrationMap.from_json(data)
 
 
 def test_the_stored_forms_are_pinned():
