@@ -6,7 +6,7 @@ import logging
 import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from math import prod
 from tempfile import TemporaryFile
 from threading import Event, Lock
@@ -22,33 +22,37 @@ Singles = NDArray[np.float32]
 Column = TypeVar("Column", bound=NDArray[Any])
 
 
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Scores, outcomes and weights of equal length, each value checked."""
-
-    scores: Floats
-    outcomes: Floats
-    weights: Floats
-
-
 def check_samples(
-    scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
-) -> Samples:
-    """Raw samples as float64 arrays of shape (n,).
+    scores: ArrayLike,
+    outcomes: ArrayLike,
+    sample_weight: ArrayLike | None = None,
+    name: str = "scores",
+) -> tuple[Floats, Floats, Floats]:
+    """Raw samples as float64 arrays of shape (n,): scores, of this name, outcomes and weights.
 
-    Scores and outcomes lie in [0, 1] (outcomes may be fractional: expected conversions), weights
-    are finite and not negative, and so is their sum. Raises ValueError that names the first
-    offending value.
+    Scores and outcomes lie in [0, 1] (outcomes may be fractional: expected conversions, rates of
+    bins), weights are finite and not negative, and so is their sum; None means 1 each. Raises
+    ValueError that names the first offending value.
     """
-    checked_scores = check_unit_interval("scores", scores)
+    checked = check_unit_interval(name, scores)
     checked_outcomes = check_unit_interval("outcomes", outcomes)
+    weights = check_weights(sample_weight, len(checked))
+    check_equal_lengths(**{name: checked, "outcomes": checked_outcomes, "sample_weight": weights})
+    return checked, checked_outcomes, weights
+
+
+def check_weights(sample_weight: ArrayLike | None, length: int) -> Floats:
+    """The weights as float64 of shape (n,), at least 0, with a finite sum; ones when none."""
     if sample_weight is None:
-        weights = np.ones(len(checked_scores))
-    else:
-        weights = check_not_negative("sample_weight", sample_weight)
-        check_finite_sum("sample_weight", weights)
-    check_equal_lengths(scores=checked_scores, outcomes=checked_outcomes, sample_weight=weights)
-    return Samples(checked_scores, checked_outcomes, weights)
+        return np.ones(length)
+    weights = check_not_negative("sample_weight", sample_weight)
+    check_finite_sum("sample_weight", weights)
+    return weights
+
+
+def are_plain(outcomes: Floats, weights: Floats) -> bool:
+    """Whether all outcomes are 0 or 1 and all weights 1: then sums are counts, in any order."""
+    return bool((weights == 1.0).all() and ((outcomes == 0.0) | (outcomes == 1.0)).all())
 
 
 def check_unit_interval(name: str, values: ArrayLike) -> Floats:

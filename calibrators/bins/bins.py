@@ -23,7 +23,7 @@ from calibrators.bins.codecs import (
     to_fixed,
     unpack_column,
 )
-from calibrators.samples import Floats, Integers, Samples, check_samples
+from calibrators.samples import Floats, Integers, are_plain, check_samples, sum_at
 
 _MANTISSA_BITS = 52
 
@@ -153,12 +153,8 @@ class Bins(GridSums):
 
         A weight w adds w to the count, w * score to the score sum, w * outcome to the positives.
         """
-        samples = check_samples(scores, outcomes, sample_weight)
-        cells, sums = sum_by_key(
-            GRID.cells_of(samples.scores),
-            fixed_sums(samples.scores, samples.weights, samples.weights * samples.outcomes),
-        )
-        return cls.of_sums(cells, sums)
+        p, y, weights = check_samples(scores, outcomes, sample_weight)
+        return cls.of_sums(*sum_by_key(GRID.cells_of(p), fixed_sums(p, weights, weights * y)))
 
     @classmethod
     def merge(cls, parts: Iterable["Bins"]) -> Self:
@@ -295,20 +291,16 @@ class WeightedSamples:
         cls, scores: ArrayLike, outcomes: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Of raw samples, (n,) each; ValueError as `check_samples` and `check_some`."""
-        samples = check_samples(scores, outcomes, sample_weight)
-        check_some(float(samples.weights.sum()))
-        if _are_plain(samples):
-            return cls._of_plain(samples.scores + 0.0, samples.outcomes > 0)
+        p, y, weights = check_samples(scores, outcomes, sample_weight)
+        check_some(float(weights.sum()))
+        if are_plain(y, weights):
+            return cls._of_plain(p + 0.0, y > 0)
         # Sorted by all three, so that float sums do not depend on the order of the samples.
-        order = np.lexsort((samples.outcomes, samples.weights, samples.scores))
-        held = order[samples.weights[order] > 0]
-        distinct, place = np.unique(samples.scores[held] + 0.0, return_inverse=True)
-        weighted = samples.weights[held] * samples.outcomes[held]
-        return cls(
-            distinct,
-            np.bincount(place, samples.weights[held]).astype(np.float64),
-            np.bincount(place, weighted).astype(np.float64),
-        )
+        order = np.lexsort((y, weights, p))
+        held = order[weights[order] > 0]
+        distinct, place = np.unique(p[held] + 0.0, return_inverse=True)
+        columns = (weights[held], weights[held] * y[held])
+        return cls(distinct, *(sum_at(place, column, len(distinct)) for column in columns))
 
     @classmethod
     def _of_plain(cls, scores: Floats, positive: NDArray[np.bool_]) -> Self:
@@ -335,12 +327,6 @@ class WeightedSamples:
     def total_weight(self) -> float:
         """Sum of the weights."""
         return float(self.weights.sum())
-
-
-def _are_plain(samples: Samples) -> bool:
-    """Whether all outcomes are 0 or 1 and all weights 1: then sums are counts, in any order."""
-    outcomes = samples.outcomes
-    return bool((samples.weights == 1.0).all() and ((outcomes == 0.0) | (outcomes == 1.0)).all())
 
 
 def check_some(weight: float) -> None:

@@ -10,14 +10,15 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibrators.samples import Floats, Integers, check_equal_lengths, check_unit_interval, sum_at
-from evaluation.metrics.predictions import (
-    Predictions,
-    Runs,
+from calibrators.samples import (
+    Floats,
+    Integers,
+    check_equal_lengths,
+    check_unit_interval,
     check_weights,
-    ratio_errors,
-    sum_between,
+    sum_at,
 )
+from evaluation.metrics.predictions import Predictions, Runs, ratio_errors, sum_between
 
 Empty = Literal["inf", "skip", "merge", "smooth"]
 

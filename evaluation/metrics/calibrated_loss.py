@@ -14,15 +14,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_expit
 
-from calibrators.samples import Floats, Integers, all_obey, as_vector, check_equal_lengths, sum_at
-from evaluation.metrics.calibration import bias_shift_of, both_outcomes, log_odds
-from evaluation.metrics.predictions import (
-    Mask,
-    Predictions,
-    check_mask,
+from calibrators.samples import (
+    Floats,
+    Integers,
+    all_obey,
+    as_vector,
+    check_equal_lengths,
     check_weights,
-    weighted_mean,
+    sum_at,
 )
+from evaluation.metrics.calibration import bias_shift_of, both_outcomes, log_odds
+from evaluation.metrics.predictions import Mask, Predictions, check_mask, weighted_mean
 
 Loss = Literal["log", "quadratic"]
 

@@ -17,10 +17,10 @@ from calibrators.samples import (
     Floats,
     Integers,
     all_obey,
+    are_plain,
     check_equal_lengths,
-    check_finite_sum,
     check_not_negative,
-    check_unit_interval,
+    check_samples,
     is_nan,
 )
 
@@ -287,17 +287,8 @@ class Predictions:
 
     @classmethod
     def check(cls, p: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None) -> Self:
-        """The samples as float64.
-
-        Probabilities and outcomes lie in [0, 1] (outcomes may be fractional: rates of bins,
-        expected conversions), weights are finite and not negative, None means 1 each. Raises
-        ValueError that names the first offending value.
-        """
-        probabilities = check_unit_interval("probabilities", p)
-        outcomes = check_unit_interval("outcomes", y)
-        weights = check_weights(sample_weight, len(probabilities))
-        check_equal_lengths(probabilities=probabilities, outcomes=outcomes, sample_weight=weights)
-        return cls(probabilities, outcomes, weights)
+        """The samples, (n,) each; ValueError as `check_samples`."""
+        return cls(*check_samples(p, y, sample_weight, "probabilities"))
 
     def select(self, chosen: Mask) -> "Predictions":
         """The samples that are chosen by a mask, (n,)."""
@@ -331,14 +322,9 @@ class Predictions:
         For what needs `runs` and `run_positives` only, which are the same: plain clicks without
         weights sort without an index, several times faster than `runs` does it.
         """
-        if "runs" in vars(self) or not self._are_plain:
+        if "runs" in vars(self) or not are_plain(self.outcomes, self.weights):
             return self
         return Predictions(*_sorted_pairs(self.probabilities, self.outcomes), self.weights)
-
-    @property
-    def _are_plain(self) -> bool:
-        y = self.outcomes
-        return bool((self.weights == 1.0).all() and ((y == 0.0) | (y == 1.0)).all())
 
 
 def _sorted_pairs(probabilities: Floats, outcomes: Floats) -> tuple[Floats, Floats]:
@@ -350,15 +336,6 @@ def _sorted_pairs(probabilities: Floats, outcomes: Floats) -> tuple[Floats, Floa
     sorted_outcomes = (keys & np.uint64(1)).astype(np.float64)
     keys >>= np.uint64(1)
     return keys.view(np.float64), sorted_outcomes
-
-
-def check_weights(sample_weight: ArrayLike | None, length: int) -> Floats:
-    """The weights as float64 of shape (n,), at least 0, with a finite sum; ones when none."""
-    if sample_weight is None:
-        return np.ones(length)
-    weights = check_not_negative("sample_weight", sample_weight)
-    check_finite_sum("sample_weight", weights)
-    return weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,15 +28,13 @@ def test_any_numbers_become_float64(values):
 
 
 def test_no_samples_are_accepted():
-    samples = check_samples([], [])
-
-    assert [len(c) for c in (samples.scores, samples.outcomes, samples.weights)] == [0, 0, 0]
+    assert [len(column) for column in check_samples([], [])] == [0, 0, 0]
     assert as_vector("scores", np.array([], dtype=str)).dtype == np.float64
 
 
 def test_the_weight_of_a_sample_is_1_unless_given():
-    assert check_samples([0.5, 0.5], [0, 1]).weights.tolist() == [1.0, 1.0]
-    assert check_samples([0.5, 0.5], [0, 1], [2, 0]).weights.tolist() == [2.0, 0.0]
+    assert check_samples([0.5, 0.5], [0, 1])[-1].tolist() == [1.0, 1.0]
+    assert check_samples([0.5, 0.5], [0, 1], [2, 0])[-1].tolist() == [2.0, 0.0]
 
 
 @pytest.mark.parametrize(
