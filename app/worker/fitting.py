@@ -15,7 +15,7 @@ from typing import Any
 from app.settings import SECONDS_PER_HOUR, Settings, groups_of
 from app.storage.bins import BinsStore, HourBlocks
 from app.worker.monitoring import RawWindow
-from calibrators import Atlas, BinsTable, CalibrationMap, Refit, Sufficiency, refit_campaigns
+from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, refit_campaigns
 from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
 from calibrators.bins.table import History, HourTables, sums_of_block
 from calibrators.guard import Guarded, RefitChange, guard, mean_move
@@ -250,8 +250,8 @@ class _Windows:
 def _with_own(
     base: Fitted, windows: _Windows, campaigns: Sequence[str], method: PerCampaign
 ) -> Fitted:
-    def refit(atlas: Atlas, hours: int) -> Refit:
-        window = [windows.before(hours)]
+    def refit(atlas: Atlas, hours: int) -> Fitted:
+        window = windows.before(hours)
         return refit_campaigns(atlas, window, campaigns, method.calibrator, method.sufficiency)
 
     fitted = refit(base.atlas, 0)

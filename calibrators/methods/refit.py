@@ -39,13 +39,43 @@ class Sufficiency:
         return ~few_samples & ~(positives < self.min_positives)
 
 
-@dataclass(frozen=True, slots=True)
-class Refit:
-    """A new atlas, and the campaigns of the window that got no map of their own, with the reason:
-    the target's map serves them, or the identity where the target itself has too little."""
+class ScaleOfScores(Protocol):
+    """What a method knows of the scale of the scores, which another model changes."""
+
+    @property
+    def pushes(self) -> Sequence[int]:
+        """The hours from which on another model scored, ascending, since 1970."""
+
+    def on_scale(self, atlas: Atlas | None, as_of: float) -> Atlas | None:
+        """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""
+
+    def changed(self, hour: int, running: BinsTable) -> bool:
+        """Whether to fit again before the hour is over, given its bins up to now."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """What a refit gives.
+
+    atlas : the maps to publish.
+    trial : the same, as they would be if the newest hour of the history were not known: what the
+        guard tests on that hour. None where it was not asked for.
+    skipped : the campaigns of the window that got no map of their own, with the reason: the
+        target's map serves them, or the identity where the target itself has too little.
+    memory : what the next refit of the same method may start from; it changes no result beyond the
+        method's tolerance.
+    notes : numbers for the report, as JSON has them.
+    scale : that of the newest scores, of methods that look whether another model scores.
+    set_aside : campaigns from whose newest hour, one of bots or of an outage, no map has learnt.
+    """
 
     atlas: Atlas
-    skipped: Mapping[str, Reason]
+    trial: Atlas | None = None
+    skipped: Mapping[str, Reason] = field(default_factory=dict)
+    memory: object = None
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    scale: ScaleOfScores | None = None
+    set_aside: Set[str] = frozenset()
 
 
 class BegunRefit:
@@ -75,7 +105,7 @@ class BegunRefit:
         self._names.extend(block.campaigns)
         self._begun.append(self._calibrator.begin_table(block))
 
-    def finish(self, peers: Peers = ALONE) -> Refit:
+    def finish(self, peers: Peers = ALONE) -> Fitted:
         """The maps, which lean on that of all campaigns together; of several workers the first has
         the maps of all, the others their own."""
         own = Bins.merge(self._totals)
@@ -83,7 +113,7 @@ class BegunRefit:
         target_map = _target_map(total, self._calibrator, self._sufficiency)
         return self.finish_below(target_map, peers)
 
-    def finish_below(self, target_map: CalibrationMap | None, peers: Peers = ALONE) -> Refit:
+    def finish_below(self, target_map: CalibrationMap | None, peers: Peers = ALONE) -> Fitted:
         """The maps, which lean on this one."""
         own = MapColumns.end_to_end([finish(target_map) for finish in self._begun])
         of_all = peers.joined(own.lengths, own.knots, own.values, to_first=True)
@@ -92,10 +122,10 @@ class BegunRefit:
         atlas = Atlas.of_columns(peers.names(self._names), columns, target_map is not None)
         reasons = peers.names([*self._skipped.values()])
         skipped = zip(peers.names([*self._skipped]), cast(list[Reason], reasons), strict=True)
-        return Refit(atlas, dict(skipped))
+        return Fitted(atlas, skipped=dict(skipped))
 
 
-def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Refit:
+def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -> Fitted:
     """Fit the target's map on all campaigns together, then each campaign's, leaning on it.
 
     Source: the hourly update of Deng et al., section 5.1; the levels are ours.
@@ -107,24 +137,23 @@ def refit(window: BinsTable, calibrator: Calibrator, sufficiency: Sufficiency) -
 
 def refit_campaigns(
     in_force: Atlas,
-    blocks: Iterable[BinsTable],
+    window: BinsTable,
     campaigns: Iterable[str],
     calibrator: Calibrator,
     sufficiency: Sufficiency,
-) -> Refit:
+) -> Fitted:
     """Fit these campaigns only; every other map, and the target's, stays as it is in force.
 
-    The window comes in blocks, none with a campaign of another's. A named campaign that has too
-    little in the window loses its map.
+    A named campaign that has too little in the window loses its map.
     """
     named = set(campaigns)
-    chosen = BinsTable.merge(block.select(named) for block in blocks)
+    chosen = window.select(named)
     begun = BegunRefit(calibrator, sufficiency)
     begun.add(chosen)
     fitted = begun.finish_below(in_force.target_map)
     absent: dict[str, Reason] = dict.fromkeys(named.difference(chosen.campaigns), "few_samples")
     maps = {name: fitted.atlas.map_of(name) for name in fitted.atlas.campaigns}
-    return Refit(in_force.with_own(maps, named), absent | dict(fitted.skipped))
+    return Fitted(in_force.with_own(maps, named), skipped=absent | dict(fitted.skipped))
 
 
 def _target_map(
@@ -134,44 +163,6 @@ def _target_map(
         return None
     ratio = total.total_positives / total.total_score if total.total_score > 0 else 1.0
     return calibrator.fit_bins(total, CalibrationMap.proportional(ratio))
-
-
-class ScaleOfScores(Protocol):
-    """What a method knows of the scale of the scores, which another model changes."""
-
-    @property
-    def pushes(self) -> Sequence[int]:
-        """The hours from which on another model scored, ascending, since 1970."""
-
-    def on_scale(self, atlas: Atlas | None, as_of: float) -> Atlas | None:
-        """Maps that were fitted as of a moment, in hours since 1970, on the newest scale."""
-
-    def changed(self, hour: int, running: BinsTable) -> bool:
-        """Whether to fit again before the hour is over, given its bins up to now."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
-    """What a refit gives.
-
-    atlas : the maps to publish.
-    trial : the same, as they would be if the newest hour of the history were not known: what the
-        guard tests on that hour. None where it was not asked for.
-    skipped : the campaigns of the window that got no map of their own, with the reason.
-    memory : what the next refit of the same method may start from; it changes no result beyond the
-        method's tolerance.
-    notes : numbers for the report, as JSON has them.
-    scale : that of the newest scores, of methods that look whether another model scores.
-    set_aside : campaigns from whose newest hour, one of bots or of an outage, no map has learnt.
-    """
-
-    atlas: Atlas
-    trial: Atlas | None = None
-    skipped: Mapping[str, Reason] = field(default_factory=dict)
-    memory: object = None
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    scale: ScaleOfScores | None = None
-    set_aside: Set[str] = frozenset()
 
 
 class Method(Protocol):

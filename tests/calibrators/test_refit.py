@@ -122,7 +122,7 @@ def test_a_refit_of_some_campaigns_leaves_the_others_and_the_target_alone():
     before = refit(window(a=(500, 50), b=(300, 30), c=(400, 80), d=(300, 60)), SIR, ENOUGH).atlas
     later = window(a=(600, 240), b=(20, 2), c=(900, 9), e=(700, 70))
 
-    done = refit_campaigns(before, [later], ["a", "b", "d", "e"], SIR, ENOUGH)
+    done = refit_campaigns(before, later, ["a", "b", "d", "e"], SIR, ENOUGH)
 
     assert done.skipped == {"b": "few_samples", "d": "few_samples"}
     assert done.atlas.campaigns == ("a", "c", "e")
@@ -136,7 +136,7 @@ def test_a_refit_of_some_campaigns_leaves_the_others_and_the_target_alone():
 def test_a_refit_of_no_campaign_changes_nothing():
     before = refit(window(a=(500, 50)), SIR, ENOUGH).atlas
 
-    done = refit_campaigns(before, [], [], SIR, ENOUGH)
+    done = refit_campaigns(before, BinsTable.empty(), [], SIR, ENOUGH)
 
     assert done.atlas.to_bytes() == before.to_bytes()
     assert done.skipped == {}
@@ -159,14 +159,3 @@ def test_blocks_of_a_window_give_the_atlas_of_the_window(name):
     assert found.atlas.to_bytes() == Atlas.build(maps, whole.atlas.target_map).to_bytes()
     assert found.atlas.to_bytes() == whole.atlas.to_bytes()
     assert found.skipped == whole.skipped == {"c": "few_samples", "e": "few_positives"}
-
-
-def test_named_campaigns_are_found_in_whichever_block_they_are():
-    table = window(a=(300, 30), b=(300, 20), c=(300, 15))
-    in_force = refit(table, SIR, ENOUGH).atlas
-    blocks = [table.select(["b"]), table.select(["a", "c"])]
-
-    found = refit_campaigns(in_force, blocks, ["a", "b"], SmoothedIsotonic(30), ENOUGH)
-
-    whole = refit_campaigns(in_force, [table], ["a", "b"], SmoothedIsotonic(30), ENOUGH)
-    assert found.atlas.to_bytes() == whole.atlas.to_bytes() != in_force.to_bytes()
