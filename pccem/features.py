@@ -29,8 +29,8 @@ class Categorical:
     categories: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        _keep(self, "codes", check_rows("codes", self.codes, -1, len(self.categories)))
-        _keep(self, "categories", tuple(self.categories))
+        object.__setattr__(self, "codes", check_rows("codes", self.codes, -1, len(self.categories)))
+        object.__setattr__(self, "categories", tuple(self.categories))
         if len(set(self.categories)) < len(self.categories):
             twice = Counter(self.categories).most_common(1)[0][0]
             raise ValueError(f"category {twice!r} stands twice: categories must be distinct")
@@ -89,7 +89,7 @@ class Features:
         for name, column in checked.items():
             if len(column) != self.n:
                 raise ValueError(f"feature {name} has {len(column)} rows, must have {self.n}")
-        _keep(self, "columns", checked)
+        object.__setattr__(self, "columns", checked)
 
     def __len__(self) -> int:
         return self.n
@@ -162,11 +162,6 @@ def _joined_categories(name: str, parts: Sequence[Features]) -> Categorical:
     held = [column for column in columns if isinstance(column, Categorical)]
     union = tuple(dict.fromkeys(c for column in held for c in column.categories))
     return Categorical(np.concatenate([column.codes_among(union) for column in held]), union)
-
-
-def _keep(instance: object, field: str, value: object) -> None:
-    """Puts the checked form of a field into a frozen instance."""
-    object.__setattr__(instance, field, value)
 
 
 MOST_CATEGORIES = 255

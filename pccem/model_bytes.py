@@ -184,7 +184,6 @@ def _probe_value(value: Any, column: ModelColumn) -> float:
 
 
 _SEAL_MAGIC: Final = b"SSEA"
-_SIZE: Final = hashlib.sha256().digest_size
 _SHORTEST_KEY: Final = 16
 
 
@@ -207,7 +206,7 @@ def unseal(data: bytes, key: bytes) -> bytes:
     Raises ValueError where there is no seal, the bytes were changed or cut, or the key is another
     one.
     """
-    start = len(_SEAL_MAGIC) + _SIZE
+    start = len(_SEAL_MAGIC) + _DIGEST
     if len(data) < start or data[: len(_SEAL_MAGIC)] != _SEAL_MAGIC:
         raise ValueError("sealed bytes: there is no seal")
     content = data[start:]
