@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sirocco_client.errors import BadAtlas, BadInput, checked_number
 from sirocco_client.fields import EdgeEffects, Fields, check_fields
 from sirocco_client.intervals import EdgeSpreads
-from sirocco_client.maps import Breath, EdgeMaps, Integers, Rows, index_of, look_up_of
+from sirocco_client.maps import Breath, EdgeMaps, Integers, Rows, index_of, look_up_of, read_column
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
 
 _WIDTHS: Final = {1: "<u1", 2: "<u2", 4: "<u4", 8: "<i8"}
@@ -272,12 +272,11 @@ def _groups(data: memoryview, offset: int, first: int, version: int) -> tuple[_G
     and the offset behind their names."""
     if version == _SCHEMA_VERSION:
         return None, offset
-    if offset + 4 > len(data):
-        raise BadAtlas("atlas: the bytes end early")
-    count = int.from_bytes(data[offset : offset + 4], "little")
+    groups, offset = read_column(data, offset, 1, "<u4")
+    count = int(groups[0])
     if version >= _WITH_SECTIONS and not count:
-        return None, offset + 4
-    (expression, *names), end = _texts(data, offset + 4, count + 1)
+        return None, offset
+    (expression, *names), end = _texts(data, offset, count + 1)
     try:
         search = re.compile(expression).search
     except re.error:
@@ -315,11 +314,9 @@ def _sections(
 
 
 def _section(data: memoryview, offset: int) -> tuple[memoryview, int]:
-    start = offset + 8
-    end = start + int.from_bytes(data[offset:start], "little")
-    if end > len(data):
-        raise BadAtlas("atlas: the bytes end early")
-    return data[start:end], end
+    size, start = read_column(data, offset, 1, "<u8")
+    content, end = read_column(data, start, int(size[0]), "u1")
+    return content.data, end
 
 
 def _check_end(data: memoryview, offset: int) -> None:

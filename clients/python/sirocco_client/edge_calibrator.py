@@ -34,7 +34,7 @@ from sirocco_client.atlas import EdgeAtlas
 from sirocco_client.calibrate import NO_VERSION, VERSION_HEADER, Calibrated, map_age, summary_of
 from sirocco_client.connections import Address, Connections, Deadline, begins_anew_after_fork
 from sirocco_client.errors import BadAtlas, BadInput, NoAtlas, SiroccoError
-from sirocco_client.fields import Fields, cut_fields
+from sirocco_client.fields import Fields, cut, cut_fields
 from sirocco_client.intervals import WantedIntervals
 from sirocco_client.requests import (
     CalibrateInput,
@@ -148,8 +148,7 @@ class _Held(NamedTuple):
         for arm, atlas in ((CHAMPION, self.atlas), (CHALLENGER, self.challenger)):
             places = np.flatnonzero(numbers == ARMS.index(arm))
             if len(places) and atlas is not None:
-                each = given.campaigns
-                campaigns = each if isinstance(each, str) else [each[i] for i in places.tolist()]
+                campaigns = cut(given.campaigns, places.tolist())
                 scores = given.scores[places]
                 fields = cut_fields(given.fields or {}, places.tolist())
                 found = probabilities[places] = atlas(campaigns, scores, fields)

@@ -65,10 +65,11 @@ def _fits(value: str) -> bool:
 
 def cut_fields(fields: Fields, part: slice | Sequence[int]) -> Fields:
     """Of a part of the scores; one value for all stays."""
-    return {name: _cut(values, part) for name, values in fields.items()}
+    return {name: cut(values, part) for name, values in fields.items()}
 
 
-def _cut(values: str | Sequence[str], part: slice | Sequence[int]) -> str | Sequence[str]:
+def cut(values: str | Sequence[str], part: slice | Sequence[int]) -> str | Sequence[str]:
+    """What is said of a part of the scores; one for all stays."""
     if isinstance(values, str):
         return values
     return values[part] if isinstance(part, slice) else [values[place] for place in part]

@@ -90,10 +90,10 @@ class EdgeMaps(NamedTuple):
     @classmethod
     def read(cls, data: memoryview, offset: int, count: int, breathe: Breath) -> tuple[Self, int]:
         """So many maps with knots of their own that start at offset, and the offset behind them."""
-        lengths, offset = _column(data, offset, count, "<u4")
+        lengths, offset = read_column(data, offset, count, "<u4")
         lengths = lengths.astype(np.int64)
-        knots, offset = _column(data, offset, int(lengths.sum()), "<f8")
-        values, offset = _column(data, offset, len(knots), "<f8")
+        knots, offset = read_column(data, offset, int(lengths.sum()), "<f8")
+        values, offset = read_column(data, offset, len(knots), "<f8")
         # Adding 0.0 copies, and turns -0.0 into 0.0 as the service does.
         knots, values = knots + 0.0, values + 0.0
         _check_maps(lengths, knots, values)
@@ -104,21 +104,22 @@ class EdgeMaps(NamedTuple):
         cls, data: memoryview, offset: int, count: int, breathe: Breath
     ) -> tuple[Self, int]:
         """The same of maps that share their knots."""
-        sets, offset = _column(data, offset, 1, "<u4")
-        of_set, offset = _column(data, offset, int(sets[0]), "<u4")
+        sets, offset = read_column(data, offset, 1, "<u4")
+        of_set, offset = read_column(data, offset, int(sets[0]), "<u4")
         of_set = of_set.astype(np.int64)
-        knots, offset = _column(data, offset, int(of_set.sum()), "<f8")
-        rows, offset = _column(data, offset, count, "u1")
+        knots, offset = read_column(data, offset, int(of_set.sum()), "<f8")
+        rows, offset = read_column(data, offset, count, "u1")
         if int(rows.max()) >= len(of_set):
             raise BadAtlas(f"atlas: a map of set {rows.max()}, there are {len(of_set)}")
-        values, offset = _column(data, offset, int(of_set[rows].sum()), "<f8")
+        values, offset = read_column(data, offset, int(of_set[rows].sum()), "<f8")
         knots, values = knots + 0.0, values + 0.0
         _check_maps(of_set, knots, values)
         firsts = np.cumsum(of_set) - of_set
         return cls.of(of_set[rows], firsts[rows], knots, values, breathe), offset
 
 
-def _column(data: memoryview, offset: int, count: int, kind: str) -> tuple[NDArray[Any], int]:
+def read_column(data: memoryview, offset: int, count: int, kind: str) -> tuple[NDArray[Any], int]:
+    """So many numbers at an offset, and the offset behind them; raises BadAtlas."""
     end = offset + count * np.dtype(kind).itemsize
     if end > len(data):
         raise BadAtlas("atlas: the bytes end early")

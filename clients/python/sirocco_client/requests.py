@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
 from sirocco_client.errors import BadAnswer, BadInput
-from sirocco_client.fields import Fields, check_fields, cut_fields, pack_fields
+from sirocco_client.fields import Fields, check_fields, cut, cut_fields, pack_fields
 from sirocco_client.intervals import NO_INTERVALS, WantedIntervals
 
 Floats = NDArray[np.float64]
@@ -141,11 +141,6 @@ def without_version(name: str) -> tuple[str, str]:
     for none."""
     campaign, separator, version = name.partition(_SEPARATOR)
     return campaign, separator + version
-
-
-def cut(names: Campaigns, part: slice) -> Campaigns:
-    """The names of a part of the scores; one for all stays."""
-    return names if isinstance(names, str) else names[part]
 
 
 def columns(name: str, given: Campaigns) -> dict[str, object]:
