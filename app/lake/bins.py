@@ -1,13 +1,14 @@
 """Bins of impressions: of a partition, and of all of them together."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from tempfile import TemporaryFile
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from app.click_log.folder import Folder
@@ -46,17 +47,11 @@ class BinsSettings:
         urls = {"impressions": [partition.url]}
         return PartitionTask.of("bins", urls, partition.identity, output, settings)
 
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "BinsSettings":
-        """Of a task."""
-        columns = {**settings["columns"], "fields": tuple(settings["columns"]["fields"])}
-        return cls(settings["target"], LogColumns(**columns), Reading(**settings["reading"]))
-
 
 def made_bins(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
     """The bins of one partition as a file with a row group for each hour; tells its rows, and what
     was skipped. A `CommandError` names file, row, column, value and rule."""
-    given, (url,) = BinsSettings.of(task.settings), task.urls["impressions"]
+    given, (url,) = msgspec.convert(task.settings, BinsSettings), task.urls["impressions"]
     fields, cells, rows = given.columns.fields, EventCells(), 0
     with BytesIO() as file, _errors_named(shown(url)):
         for events, _ in event_batches(url, given.columns, given.reading, may_be_empty=True):

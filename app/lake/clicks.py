@@ -14,6 +14,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from app.click_log.parts import CLICKS, CONVERSIONS, Partition, Wanted, decode_part, encode_part
@@ -206,8 +207,8 @@ def made_conversions(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
 
 def _events_of(task: PartitionTask) -> ClickEventReader:
     given = task.settings
-    columns = ClickEventColumns(**{**given["columns"], "fields": tuple(given["columns"]["fields"])})
-    reading = Reading(**given["reading"])
+    columns = msgspec.convert(given["columns"], ClickEventColumns)
+    reading = msgspec.convert(given["reading"], Reading)
     return ClickEventReader(given["target"], columns, reading, _seconds_of(given["hour"]))
 
 

@@ -160,7 +160,7 @@ _READING: Final = ("delimiter", "time_unit", "time_zone", "percent", "skip_bad")
 
 
 def reading_settings(reading: Reading) -> dict[str, Any]:
-    """How a log is read, of JSON: `Reading(**...)` takes it."""
+    """How a log is read, of JSON: `msgspec.convert` takes it back."""
     return {name: getattr(reading, name) for name in _READING}
 
 
