@@ -17,7 +17,7 @@ from app.results.formatting import (
 from app.settings import Settings
 from calibrators.registry import POOLED
 from calibrators.samples import Floats
-from evaluation import EventTable, grouped_cal_n, scorecard
+from evaluation import EventTable, grouped_cal_n
 from evaluation.comparison.significance import Significance
 
 
@@ -30,16 +30,6 @@ class ScoredEvents:
 
     events: EventTable
     predictions: Mapping[str, Floats]
-
-    def scorecards(self) -> dict[str, dict[str, float]]:
-        """One scorecard for every name."""
-        events = self.events
-        return {
-            name: scorecard(
-                probabilities, events.outcomes, events.rows, sample_weight=events.weights
-            )
-            for name, probabilities in self.predictions.items()
-        }
 
     def share_left_out(self) -> float:
         """Share of the events in campaigns with too few positives to count in GC-3."""

@@ -26,7 +26,7 @@ _NONE = (np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Up to `depth` ads of every page, page by page, best first; equal rank scores by ad.
+    """The first ads of every page, page by page, best first; equal rank scores by ad.
 
     No threshold has been applied, so one ranking serves every threshold.
 
@@ -49,9 +49,17 @@ class Ranking:
 
     @classmethod
     def of(
-        cls, pages: Codes, bids: Floats, scores: Floats, *, alpha: float, depth: int, n_pages: int
+        cls,
+        pages: Codes,
+        bids: Floats,
+        scores: Floats,
+        alpha: float,
+        layout: "SlotLayout",
+        n_pages: int,
     ) -> Self:
-        """Rank n candidates, (n,) each, sorted by page and, inside a page, by ad."""
+        """Rank n candidates, (n,) each, sorted by page and, inside a page, by ad; one more than
+        the layout has slots, whose rank score is the price of the last."""
+        depth = layout.positions + 1
         parts = [
             _ranked(pages, bids, scores, alpha, depth, start, end)
             for start, end in _whole_pages(pages)
@@ -247,14 +255,8 @@ def gsp_auction(
     order = np.lexsort((of_ad, numbers))
     sorted_pages = numbers[order].astype(np.int32)
     check_ads(sorted_pages, of_ad[order], order)
-    ranking = Ranking.of(
-        sorted_pages,
-        offered[order],
-        scored[order],
-        alpha=point.alpha,
-        depth=layout.positions + 1,
-        n_pages=n_pages,
-    )
+    ranked = (sorted_pages, offered[order], scored[order])
+    ranking = Ranking.of(*ranked, point.alpha, layout, n_pages)
     held = held_auction(ranking, layout, point)
     rows = order[held.rows]
     return Auction(layout, n_pages, rows, of_page[rows], held.slots, held.cpcs)

@@ -15,7 +15,6 @@ from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.samples import Floats, Integers
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
-from evaluation.metrics.calibration import scorecard
 
 RAW = "raw"
 """Name under which the scores themselves are evaluated."""
@@ -161,11 +160,7 @@ def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Flo
     probabilities = {RAW: table.scores[rows]}
     probabilities.update((name, np.concatenate(parts)) for name, parts in served.items())
     events = table.select(rows).without_versions()
-    cards = {
-        name: scorecard(p, events.outcomes, events.rows, sample_weight=events.weights)
-        for name, p in probabilities.items()
-    }
-    return Backtest(rows, probabilities, cards)
+    return Backtest(rows, probabilities, events.scorecards(probabilities))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,7 @@
 memory.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self, TypeVar
@@ -28,6 +28,7 @@ from calibrators.samples import (
     check_not_negative,
     check_unit_interval,
 )
+from evaluation.metrics.calibration import scorecard
 from evaluation.metrics.predictions import encode_campaigns
 
 SECONDS_PER_HOUR = 3600.0
@@ -146,6 +147,14 @@ class EventTable:
     def positives(self) -> Floats:
         """How many positives each row stands for, shape (n,)."""
         return self.outcomes if self.weights is None else self.weights * self.outcomes
+
+    def scorecards(self, predictions: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
+        """The `scorecard` of each of these probabilities, (n,), by name."""
+        columns = (self.outcomes, self.rows)
+        return {
+            name: scorecard(p, *columns, sample_weight=self.weights)
+            for name, p in predictions.items()
+        }
 
     def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "EventTable":
         """The impressions that an index array or a mask of shape (n,) chooses."""

@@ -172,7 +172,7 @@ class FieldSums:
         distances = _mean_distance(self.expected, self.variance)
         return float(quotients(distances.sum(), self.samples.sum()))
 
-    def rce_floor(self, seed: int = 0, draws: int | None = None) -> float:
+    def rce_floor(self, seed: int = 0) -> float:
         """Mean Field-RCE if the probabilities were right, over draws of the positives.
 
         nan where no draw has a positive, as without values.
@@ -180,7 +180,7 @@ class FieldSums:
         rng, k = np.random.default_rng(seed), len(self.names)
         if not k:
             return float("nan")
-        draws = draws or draws_of_floors(k)
+        draws = draws_of_floors(k)
         trials, chances = matched_binomials(self.expected, _certain(self.expected, self.variance))
         # By and by, so that ten thousand values take little memory; how many changes no bit.
         found = [

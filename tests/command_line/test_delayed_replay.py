@@ -60,7 +60,7 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path, calibrator, rtol):
     np.testing.assert_array_equal(online.predictions["raw"], offline.probabilities["none"])
     served = online.predictions["pccem_posterior"]
     np.testing.assert_allclose(served, offline.probabilities["pccem_posterior"], rtol=rtol)
-    assert abs(online.scorecards()["pccem_posterior"]["pcoc"] - 1.0) < 0.25
+    assert abs(online.events.scorecards(online.predictions)["pccem_posterior"]["pcoc"] - 1.0) < 0.25
 
 
 class Started(Exception):

@@ -109,7 +109,7 @@ def report_delayed(scored: ScoredEvents, name: str, *, picture: Path | None, as_
     """Print the scorecards of replayed clicks in the shape of a delayed backtest."""
     if picture is not None:
         draw(scored, tuple(scored.predictions)[:2], name, picture)
-    cards = scored.scorecards()
+    cards = scored.events.scorecards(scored.predictions)
     if as_json:
         print_rows(cards)
         return

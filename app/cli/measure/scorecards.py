@@ -47,7 +47,8 @@ def report_scorecards(
 
     `name` says what was evaluated, `how` in which way.
     """
-    found = Backtested(name, how, scored, scored.scorecards(), significance=None, against=RAW)
+    cards = scored.events.scorecards(scored.predictions)
+    found = Backtested(name, how, scored, cards, significance=None, against=RAW)
     report_backtest(found, picture=picture, page=None, as_json=as_json)
 
 
