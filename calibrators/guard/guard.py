@@ -34,7 +34,7 @@ from calibrators.guard.rules import (
     campaign_decisions,
     decisions_of,
     effects_are_worse,
-    log_odds_of,
+    forecast,
 )
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
@@ -403,10 +403,7 @@ def mean_move(tables: Iterable[BinsTable], before: Atlas, after: Atlas) -> float
     moved = weight = 0.0
     for table in tables:
         evidence = Evidence.of_table(table)
-        odds = [
-            log_odds_of(atlas.look_up(atlas.rows(table.campaigns)[evidence.rows], evidence.scores))
-            for atlas in (before, after)
-        ]
+        odds = [forecast(evidence, table, atlas) for atlas in (before, after)]
         moved += float(evidence.weights @ np.abs(odds[1] - odds[0]))
         weight += float(evidence.weights.sum())
     return moved / weight if weight > 0.0 else None

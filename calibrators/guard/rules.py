@@ -20,7 +20,7 @@ from calibrators.fields.effects import FieldEffects
 from calibrators.fields.sums import row_ends
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.samples import Floats, Integers, Scratch, check_rules
+from calibrators.samples import Floats, Integers, Scratch, check_rules, sum_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Evidence:
     def log_likelihood(self, log_odds: Floats) -> Floats:
         """Of each campaign's outcomes, (c,), by forecasts of every cell, (m,)."""
         nats = self.outcomes * log_odds - np.logaddexp(0.0, log_odds)
-        return self._sums(self.weights * nats)
+        return sum_at(self.rows, self.weights * nats, self.campaigns)
 
     def best_log_likelihood(self, log_odds: Floats, tolerance: float) -> Floats:
         """The largest `log_likelihood` of a campaign's forecasts shifted by up to the tolerance,
@@ -104,14 +104,12 @@ class Evidence:
         shifts = np.zeros(self.campaigns)
         for _ in range(_STEPS if most > 0.0 else 0):
             forecasts = expit(log_odds + shifts[self.rows])
-            short = self._sums(self.weights * (self.outcomes - forecasts))
-            curvature = self._sums(self.weights * forecasts * (1.0 - forecasts))
+            missed = self.weights * (self.outcomes - forecasts)
+            widths = self.weights * forecasts * (1.0 - forecasts)
+            short, curvature = (sum_at(self.rows, one, self.campaigns) for one in (missed, widths))
             steps = short / np.maximum(curvature, np.finfo(np.float64).tiny)
             shifts = np.clip(shifts + steps, -most, most)
         return shifts
-
-    def _sums(self, values: Floats) -> Floats:
-        return np.bincount(self.rows, values, self.campaigns).astype(np.float64)
 
 
 def log_odds_of(probabilities: Floats) -> Floats:
@@ -207,7 +205,7 @@ def campaign_decisions(
     shifts = [hour.shifts_by_fields(atlas) for atlas in (trial, in_force)]
     for table, evidence, nats in zip(hour.tables, hour.evidence, by_parent, strict=True):
         forecasts = [
-            log_odds_of(_forecast(evidence, table, atlas)) + _by_cell(evidence, table, moved)
+            forecast(evidence, table, atlas) + _by_cell(evidence, table, moved)
             for atlas, moved in zip((trial, in_force), shifts, strict=True)
         ]
         decisions = _decisions(evidence, forecasts, nats, rules)
@@ -229,8 +227,10 @@ def _decisions(
     )
 
 
-def _forecast(evidence: Evidence, table: BinsTable, atlas: Atlas) -> Floats:
-    return atlas.look_up(atlas.rows(table.campaigns)[evidence.rows], evidence.scores)
+def forecast(evidence: Evidence, table: BinsTable, atlas: Atlas) -> Floats:
+    """Log-odds of what an atlas gives each cell, (m,)."""
+    rows = atlas.rows(table.campaigns)[evidence.rows]
+    return log_odds_of(atlas.look_up(rows, evidence.scores))
 
 
 def _by_cell(evidence: Evidence, table: BinsTable, shifts: Mapping[str, float]) -> Floats | float:
