@@ -20,10 +20,10 @@ from app.columns.campaigns import (
     check_indices,
     read_campaigns,
     read_ends,
+    read_fields,
     read_target,
     split_texts,
 )
-from app.columns.fields import read_fields
 from app.columns.layout import (
     CLICKS,
     EVENT_IDS,

@@ -6,8 +6,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from app.columns.campaigns import Ids, check_indices, read_campaigns, read_target
-from app.columns.fields import read_fields
+from app.columns.campaigns import Ids, check_indices, read_campaigns, read_fields, read_target
 from app.columns.layout import (
     F4,
     F8,

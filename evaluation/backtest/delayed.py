@@ -10,7 +10,7 @@ import numpy as np
 from calibrators import Atlas, Calibrator, Sufficiency
 from calibrators.methods.refit import Method
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.backtest import Refits, method_of
+from evaluation.backtest.backtest import Progress, Refits, method_of
 from evaluation.backtest.click_history import (
     ClickStream,
     ClickWindows,
@@ -27,7 +27,6 @@ PCCEM_ROWS: Mapping[str, LabelRules] = {
     "pccem_posterior": LabelRules("posterior", drift_correction=True),
 }
 
-Progress = Callable[[int, int], None]
 Labelled = tuple[slice, Floats]
 Labeller = Callable[[float], Labelled | None]
 """As of an hour: the clicks to learn from and what each counts; None where nobody knows."""
