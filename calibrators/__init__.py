@@ -10,7 +10,6 @@ from calibrators.bins.bins import Bins
 from calibrators.bins.table import BinsTable, History, HourTables
 from calibrators.maps.atlas import FEW, Atlas
 from calibrators.maps.calibration_map import CalibrationMap
-from calibrators.maps.movement import MapMovement, movement
 from calibrators.methods.bbq import BayesianBinning
 from calibrators.methods.calibrator import Calibrator, Identity
 from calibrators.methods.isotonic import Histogram, Isotonic
@@ -43,7 +42,6 @@ __all__ = [
     "HourTables",
     "Identity",
     "Isotonic",
-    "MapMovement",
     "Method",
     "PerCampaign",
     "Platt",
@@ -52,7 +50,6 @@ __all__ = [
     "Temperature",
     "make_calibrator",
     "make_method",
-    "movement",
     "refit",
     "refit_campaigns",
 ]

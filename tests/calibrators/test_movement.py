@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrators import Atlas, CalibrationMap, movement
-from calibrators.maps.movement import SCORES
+from calibrators import Atlas, CalibrationMap
+from calibrators.maps.movement import SCORES, movement
 
 FACTORS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.25, 0.5, 1.0]))
 
