@@ -14,7 +14,7 @@ from calibrators.guard import guard
 from calibrators.methods.refit import Method, PerCampaign, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.samples import Floats, Integers
-from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable
+from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, scorecards
 
 RAW = "raw"
 """Name under which the scores themselves are evaluated."""
@@ -160,7 +160,7 @@ def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Flo
     probabilities = {RAW: table.scores[rows]}
     probabilities.update((name, np.concatenate(parts)) for name, parts in served.items())
     events = table.select(rows).without_versions()
-    return Backtest(rows, probabilities, events.scorecards(probabilities))
+    return Backtest(rows, probabilities, scorecards(events, probabilities))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -148,14 +148,6 @@ class EventTable:
         """How many positives each row stands for, shape (n,)."""
         return self.outcomes if self.weights is None else self.weights * self.outcomes
 
-    def scorecards(self, predictions: Mapping[str, Floats]) -> dict[str, dict[str, float]]:
-        """The `scorecard` of each of these probabilities, (n,), by name."""
-        columns = (self.outcomes, self.rows)
-        return {
-            name: scorecard(p, *columns, sample_weight=self.weights)
-            for name, p in predictions.items()
-        }
-
     def select(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "EventTable":
         """The impressions that an index array or a mask of shape (n,) chooses."""
         columns = {name: getattr(self, name) for name in _COLUMNS}
@@ -186,6 +178,16 @@ class EventTable:
 
     def _rows_among(self, rank: dict[str, int]) -> Rows:
         return np.array([rank[name] for name in self.campaigns], np.int32)[self.rows]
+
+
+def scorecards(
+    events: EventTable, predictions: Mapping[str, Floats]
+) -> dict[str, dict[str, float]]:
+    """The `scorecard` of each of these probabilities of the events, (n,), by name."""
+    return {
+        name: scorecard(p, events.outcomes, events.rows, sample_weight=events.weights)
+        for name, p in predictions.items()
+    }
 
 
 def _join(columns: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:

@@ -14,6 +14,7 @@ from app.cli.serving.settings import settings_with
 from app.datasets.clicks import ClickColumns, read_click_log, write_click_log
 from app.results.backtest import ScoredEvents
 from evaluation import ClickPlatform, ClickStream, EventTable, scorecard
+from evaluation.backtest.event_table import scorecards
 from tests.command_line.conftest import python_path
 
 HOUR = 3600.0
@@ -60,7 +61,8 @@ def test_the_service_and_the_backtest_are_one_code(tmp_path, calibrator, rtol):
     np.testing.assert_array_equal(online.predictions["raw"], offline.probabilities["none"])
     served = online.predictions["pccem_posterior"]
     np.testing.assert_allclose(served, offline.probabilities["pccem_posterior"], rtol=rtol)
-    assert abs(online.events.scorecards(online.predictions)["pccem_posterior"]["pcoc"] - 1.0) < 0.25
+    cards = scorecards(online.events, online.predictions)
+    assert abs(cards["pccem_posterior"]["pcoc"] - 1.0) < 0.25
 
 
 class Started(Exception):

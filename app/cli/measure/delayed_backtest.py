@@ -32,6 +32,7 @@ from calibrators.registry import POOLED, make_method
 from calibrators.samples import Floats
 from evaluation import ClickPlatform, ClickWindows, DelayedBacktest, EventTable, delayed_backtest
 from evaluation.backtest.delayed import NONE, ORACLE
+from evaluation.backtest.event_table import scorecards
 from evaluation.bootstrap.paired import sample_deviation
 from pccem import LabelRules
 
@@ -109,7 +110,7 @@ def report_delayed(scored: ScoredEvents, name: str, *, picture: Path | None, as_
     """Print the scorecards of replayed clicks in the shape of a delayed backtest."""
     if picture is not None:
         draw(scored, tuple(scored.predictions)[:2], name, picture)
-    cards = scored.events.scorecards(scored.predictions)
+    cards = scorecards(scored.events, scored.predictions)
     if as_json:
         print_rows(cards)
         return

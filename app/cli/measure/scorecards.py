@@ -34,6 +34,7 @@ from app.results.backtest import (
     warnings,
 )
 from app.results.formatting import HOW_TO_READ, Rows, decimals_for, interval_text, shown, value_text
+from evaluation.backtest.event_table import scorecards
 from evaluation.comparison.significance import Significance, significance
 
 _WORTH_SAYING = 0.001
@@ -47,7 +48,7 @@ def report_scorecards(
 
     `name` says what was evaluated, `how` in which way.
     """
-    cards = scored.events.scorecards(scored.predictions)
+    cards = scorecards(scored.events, scored.predictions)
     found = Backtested(name, how, scored, cards, significance=None, against=RAW)
     report_backtest(found, picture=picture, page=None, as_json=as_json)
 
