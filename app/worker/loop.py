@@ -89,7 +89,8 @@ def run_worker(settings: Settings, redis_url: str, *, adopt_click_log: bool = Fa
             worker.progress.moved = end_if_stuck
         worker.run(stop)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        if has_process:
+            faulthandler.cancel_dump_traceback_later()
         tracer.close()
 
 

@@ -34,8 +34,8 @@ from calibrators.maps.movement import MapMovement, movement
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
 _TRIES: Final = 5
-_MOST_NAMED: Final = 3
 """Each time the worker may have published in between."""
+_MOST_NAMED: Final = 3
 IDENTITY: Final = "identity"
 LAST_GOOD: Final = "last-good"
 
