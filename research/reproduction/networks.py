@@ -88,8 +88,8 @@ def _batches(nets: int, n: int, rng: np.random.Generator) -> Iterator[NDArray[np
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Weights:
-    """Of all networks: (nets, d, h), (nets, 1, h), (nets, h, 1) and (nets, 1, 1); or of one, without
-    the first axis."""
+    """Of all networks: (nets, d, h), (nets, 1, h), (nets, h, 1) and (nets, 1, 1). Of a single one
+    they lack the first axis."""
 
     arrays: tuple[Floats, Floats, Floats, Floats]
 
@@ -197,8 +197,8 @@ _NOTES: Final = (
     "Accuracy is the share of pairs of runs in which the better recipe has the lower loss, both"
     " losses on equal rows. Better is the recipe with the lower mean log loss.",
     "A learning rate of .005 is shown and not counted, as the papers have no such pair. It is what"
-    " they name as a limit: most of what it gains is a steadier level, which is calibration, and the"
-    " calibrated log loss cannot see that.",
+    " they name as a limit: most of what it gains is a steadier level, which is calibration, and"
+    " the calibrated log loss cannot see that.",
     "What calibration removes is the part of the spread over runs that is a common level. With"
     " 160,000 rows that is about as much as in print: the mean cut lies inside the papers' range.",
 )
