@@ -308,16 +308,19 @@ class AveragedFilter:
         cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS, peers: Peers = ALONE
     ) -> Self:
         """What fits these campaigns, found with the `peers`; ages: (h,), of the hours' middles."""
-        parts = peers.gather((_gains(piece, ages, harmonics),) for piece in series.pieces(peers))
         seen = ages[series.expected.any(axis=0)]
         returns = len(seen) and float(seen[0] - seen[-1]) >= _TWICE
+        waves = harmonics if returns else 0
+        parts = peers.gather((_gains(piece, ages, waves),) for piece in series.pieces(peers))
         found: Floats = np.sum([gains for (gains,) in parts], axis=0) + _prior_logs(LEVEL_MODELS)
         found[LEVEL_MODELS.cycles[:, 0] > 0] -= 0.0 if returns else np.inf
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
         evidence = float(found.max() + np.log(belief.sum()))
         shares = belief[kept] / belief[kept].sum()
-        return cls(LEVEL_MODELS.chosen(kept), shares, harmonics, evidence)
+        # Waves that stay 0 are not carried along.
+        models = LEVEL_MODELS.chosen(kept)
+        return cls(models, shares, harmonics if models.cycles.any() else 0, evidence)
 
     def forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
         """Of the hour that is served."""
@@ -364,6 +367,8 @@ class AveragedFilter:
 
     def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
         """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
+        if not self.harmonics:
+            return np.zeros((len(series.variances), len(at)))
         *_, filtered = _steps(self.models, series, ages, self.harmonics)
         return self._cycles(filtered, at)
 
