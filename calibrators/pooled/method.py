@@ -1,7 +1,8 @@
 """The pooled method: all campaigns' maps from one hierarchical model."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
@@ -31,6 +32,7 @@ from calibrators.pooled.pushes import ScoreScale, names_of_rows
 from calibrators.pooled.serving import (
     CurveUncertainty,
     ServedKnots,
+    missing_variance,
     served_curves,
     served_shared_curves,
 )
@@ -314,12 +316,12 @@ class _Refit:
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
         knots = ServedKnots(shape.coordinates.knots, shape.steps, shape.grid)
-        curves = [served_curves(shape, block) for block in shape.blocks]
-        hours = self._hours(map(knots.probabilities, shape.blocks, curves))
+        found = list(zip(*self._solved(), strict=True))
+        hours = self._hours(map(knots.probabilities, shape.blocks, found[0]))
         campaigns = CampaignDeviations.of(shape, self._peers)
-        served = self._served(campaigns.names, np.vstack(curves), knots)
+        served = self._served(campaigns.names, knots, *found)
         # Most of what a refit holds, and told all that they know.
-        shape.blocks, curves = (), []
+        shape.blocks, found = (), []
         # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
         levels, effects = self._levels(hours, self._ages)
@@ -340,13 +342,36 @@ class _Refit:
             set_aside=frozenset(compress(campaigns.names, levels.set_aside.tolist())),
         )
 
-    def _served(self, campaigns: tuple[str, ...], curves: Floats, knots: ServedKnots) -> _Served:
-        """With the curves of all workers' campaigns, for the first of them."""
-        of_shared, variances = self._variances()
-        above = served_shared_curves(self._shape)
-        curves = np.vstack((above, *self._peers.joined(curves, to_first=True)))
-        variances = np.vstack((of_shared, *self._peers.joined(variances, to_first=True)))
-        return _Served(campaigns, knots, curves, variances)
+    def _solved(self) -> Iterator[tuple[Floats, Floats, Floats]]:
+        """Of each block, at the mode, which is solved for once: the curves to serve, (c, k), their
+        variances, (c, n), and what they miss of its cells, (3, m)."""
+        shape, uncertainty = self._shape, self._uncertainty()
+        for block in shape.blocks:
+            solved = shape.eliminated(block)
+            curves = served_curves(shape, block, solved)
+            yield curves, uncertainty.campaigns(block, solved), uncertainty.misses(block, solved)
+
+    def _served(
+        self,
+        campaigns: tuple[str, ...],
+        knots: ServedKnots,
+        curves: Sequence[Floats],
+        variances: Sequence[Floats],
+        misses: Sequence[Floats],
+    ) -> _Served:
+        """With the curves of all workers' campaigns, for the first of them, from those of its own
+        blocks."""
+        of_shared, missing = self._uncertainty().shared(), missing_variance(misses, self._peers)
+        above, to_first = (
+            served_shared_curves(self._shape),
+            partial(self._peers.joined, to_first=True),
+        )
+        return _Served(
+            campaigns,
+            knots,
+            np.vstack((above, *to_first(np.vstack(curves)))),
+            np.vstack((of_shared, *to_first(np.vstack(variances)))) + missing,
+        )
 
     def _levels(
         self, hours: Sequence[CampaignHours], ages: Floats
@@ -355,14 +380,11 @@ class _Refit:
         freed, effects = self._with_fields(hours, ages)
         return levels_of_blocks(freed, ages, len(self._groups), self._peers), effects
 
-    def _variances(self) -> tuple[Floats, Floats]:
-        """Of the shared curves to serve where `Spreads` are kept, and of the campaigns'."""
+    def _uncertainty(self) -> CurveUncertainty:
+        """Where `Spreads` are kept."""
         coordinates = self._shape.coordinates
         places = coordinates.knots.stretch(spread_places(self._shape))
-        found = CurveUncertainty(self._shape, coordinates.directions(places))
-        own = np.vstack([found.campaigns(block) for block in self._shape.blocks])
-        shared, missing = found.shared(), found.missing()
-        return shared + missing, own + missing
+        return CurveUncertainty(self._shape, coordinates.directions(places))
 
     def _tried_levels(self, hours: Sequence[CampaignHours]) -> tuple[Levels, FittedEffects | None]:
         """Those that know the newest hour neither by its positives nor by its weights."""

@@ -161,9 +161,10 @@ _LEAST = 1e-6
 """Weight of a knot without traffic where a falling curve is made monotone."""
 
 
-def served_curves(shape: Shape, block: CampaignBlock) -> Floats:
-    """The log odds ratios at the knots that serve the campaigns of a block, (c, k)."""
-    mode, solved = shape.curves(block), shape.eliminated(block)
+def served_curves(shape: Shape, block: CampaignBlock, solved: Eliminated) -> Floats:
+    """The log odds ratios at the knots that serve the campaigns of a block, (c, k), as it is solved
+    at the mode."""
+    mode = shape.curves(block)
     curves = mode + _bounded(_campaign_shifts(shape, block, mode, solved.covariances))
     curves += _between_families(shape, block, solved)
     return _monotone(shape, curves, block.information(mode) + _LEAST)
@@ -290,10 +291,9 @@ class CurveUncertainty:
     shape: Shape
     directions: Floats
 
-    def campaigns(self, block: CampaignBlock) -> Floats:
+    def campaigns(self, block: CampaignBlock, solved: Eliminated) -> Floats:
         """Variances of the served curves of a block, (c, n), their own levels left out: those the
         state-space filter knows."""
-        solved = self.shape.eliminated(block)
         levels = np.zeros((len(block), 1, self.directions.shape[1]))
         levels[:, 0, 0], levels[:, 0, 1] = 1.0, block.offsets
         own = _along(solved.covariances, self.directions - levels)
@@ -309,14 +309,11 @@ class CurveUncertainty:
             known[0] += self._of_prior(self.shape.priors.group)
         return known
 
-    def missing(self) -> float:
-        """What curves miss of the cells that they were fitted to, as a variance of log-odds."""
-        return missing_variance(map(self._misses, self.shape.blocks), self.shape.peers)
-
-    def _misses(self, block: CampaignBlock) -> Floats:
-        curves, covariances = self.shape.curves(block), self.shape.eliminated(block).covariances
-        variances, _ = self.shape.coordinates.variances(covariances)
-        return block.misses(curves, variances)
+    def misses(self, block: CampaignBlock, solved: Eliminated) -> Floats:
+        """What the curves of a block miss of the cells that they were fitted to, (3, m), for
+        `missing_variance`."""
+        variances, _ = self.shape.coordinates.variances(solved.covariances)
+        return block.misses(self.shape.curves(block), variances)
 
     def _of_prior(self, prior: Variances) -> Floats:
         waves = prior.of_waves(self.shape.coordinates.steepness)
