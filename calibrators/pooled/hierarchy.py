@@ -156,7 +156,10 @@ class Precisions:
 
     def plus(self, matrices: Floats) -> Floats:
         """The sum with other matrices, (n, k, k)."""
-        total = matrices.copy()
+        return self.added_to(matrices.copy())
+
+    def added_to(self, total: Floats) -> Floats:
+        """The same, in their place."""
         np.einsum("nii->ni", total)[...] += self.diagonal
         total[:, 0, 1] += self.beside
         total[:, 1, 0] += self.beside
@@ -191,7 +194,8 @@ class Eliminated:
     def of(cls, gradients: Floats, information: Floats, prior: Precisions, values: Floats) -> Self:
         """From the data's gradients, (n, k), and information, (n, k, k), at these values."""
         inverse = np.linalg.inv(prior.plus(information))
-        covariances = (inverse + inverse.transpose(0, 2, 1)) / 2
+        covariances: Floats = inverse + inverse.transpose(0, 2, 1)
+        covariances /= 2
         steps = np.einsum("nij,nj->ni", covariances, gradients - _product(prior, values))
         return cls(covariances, steps, prior)
 
@@ -209,7 +213,8 @@ class Eliminated:
     def left_for_parents(self, values: Floats) -> tuple[Floats, Floats]:
         """What is left for the parents: with the values it was made from, (n, k), the gradients
         Q (x + step), (n, k), and the information Q - Q P Q = H - H P H, (n, k, k)."""
-        left = self.prior.plus(-self.prior.times(self.shrunk))
+        left = self.prior.times(self.shrunk)
+        left = self.prior.added_to(np.negative(left, out=left))
         return _product(self.prior, values + self.steps), left
 
     def moved(self, parents: Floats) -> Floats:
@@ -222,7 +227,8 @@ class Eliminated:
         """Of the deviations, given the covariances of the parents' curves, (n or 1, k, k)."""
         released = np.eye(self.covariances.shape[1]) - self.shrunk
         spread: Floats = (released @ parents) @ released.transpose(0, 2, 1)
-        return self.covariances + spread
+        spread += self.covariances
+        return spread
 
     def curve_covariances(self, parents: Floats) -> Floats:
         """Of parent and deviation together, given the covariances of the parents' curves."""
