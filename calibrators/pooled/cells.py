@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
+from math import prod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -122,15 +123,17 @@ class CellHours:
 
     def weighted(self, weights: Floats) -> tuple[Floats, Floats]:
         """Samples and positives of each cell, (m,), with weights by campaign and hour, (c, h)."""
-        held, rows = self.entries.unpacked(), self.rows
-        factor = weights[rows[held.places], held.hours]
-        counts = sum_at(held.places, held.counts * factor, len(rows))
-        return counts, sum_at(held.places, held.positives * factor, len(rows))
+        held, size = self.entries.unpacked(), int(self.sizes.sum())
+        factor = weights.reshape(-1).take(self._keys(held))
+        counts = sum_at(held.places, held.counts * factor, size)
+        return counts, sum_at(held.places, held.positives * factor, size)
 
-    def observed(self) -> Floats:
-        """Positives that were seen, by campaign and hour, (c, h)."""
+    def outcomes(self, probabilities: Floats) -> Iterator[Floats]:
+        """By campaign and hour, (c, h) each: samples, positives expected by the probabilities of
+        the cells, (m,), and positives that were seen."""
         held = self.entries.unpacked()
-        return next(self._by_hour(held, [held.positives]))
+        expected = held.counts * probabilities[held.places]
+        return self._by_hour(held, (held.counts, expected, held.positives))
 
     def sums(self, values: Sequence[Floats]) -> Iterator[Floats]:
         """Samples by campaign and hour, (c, h), then the sums over these of each of the values of
@@ -140,9 +143,14 @@ class CellHours:
         return self._by_hour(held, chain([held.counts], amounts))
 
     def _by_hour(self, held: Entries, amounts: Iterable[Floats]) -> Iterator[Floats]:
-        campaigns, length = self.shape
-        keys = self.rows[held.places] * length + held.hours
-        return (sum_at(keys, each, campaigns * length).reshape(self.shape) for each in amounts)
+        keys, size = self._keys(held), prod(self.shape)
+        return (sum_at(keys, each, size).reshape(self.shape) for each in amounts)
+
+    def _keys(self, held: Entries) -> Integers:
+        """Where the campaign and hour of each entry stand in a table (c, h), (e,)."""
+        found: Integers = (self.rows * self.shape[1]).take(held.places)
+        found += held.hours
+        return found
 
 
 def by_block(blocks: Sequence[Sized], table: NDArray[Any]) -> list[NDArray[Any]]:

@@ -298,8 +298,7 @@ class _Refit:
         return [CampaignHours.joined(found)] if self._joined else found
 
     def _hours_of(self, block: CampaignBlock, probabilities: Floats) -> CampaignHours:
-        counts, expected = block.hours.sums([probabilities])
-        observed = block.hours.observed()
+        counts, expected, observed = block.hours.outcomes(probabilities)
         rates, levels = block.rates(probabilities), own_levels(block.values, block.offsets)
         variances = self._shape.priors.campaign.level / block.trust
         fitted, variances = in_log_ratios(levels, variances, rates)

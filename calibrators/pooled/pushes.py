@@ -343,7 +343,7 @@ class Outcomes:
     @classmethod
     def of(cls, blocks: Sequence[Cells]) -> Self:
         """Of all blocks."""
-        parts = [(*block.hours.sums([block.scores]), block.hours.observed()) for block in blocks]
+        parts = [block.hours.outcomes(block.scores) for block in blocks]
         return cls(*map(np.vstack, zip(*parts, strict=True)))
 
     def follow_scores(self, hour: int, first: int, behind: int) -> bool:

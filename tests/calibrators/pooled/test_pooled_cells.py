@@ -64,11 +64,11 @@ def test_positives_by_hour_are_those_expected_and_observed():
     tables = {0: table(["a", "b"], [0, 1], [0.1, 0.2], [10, 5], [2, 9]), 1: BinsTable.empty()}
     cells = Cells.of(tables, 0, 2)
 
-    counts, expected = cells.hours.sums([np.array([0.3, 0.4])])
+    counts, expected, observed = cells.hours.outcomes(np.array([0.3, 0.4]))
 
     assert counts.tolist() == [[10.0, 0.0], [5.0, 0.0]]
     assert expected.tolist() == [[3.0, 0.0], [2.0, 0.0]]
-    assert cells.hours.observed().tolist() == [[2.0, 0.0], [5.0, 0.0]]
+    assert observed.tolist() == [[2.0, 0.0], [5.0, 0.0]]
 
 
 def test_log_odds_of_the_outermost_scores_are_finite():
