@@ -310,17 +310,19 @@ def _mix_of_tables(tables: Sequence[BinsTable], numbers: dict[str, int]) -> Floa
             some = table if inside.all() else table.chosen(inside)
             places = np.repeat(own[inside] * GRID.size, np.diff(some.offsets)) + some.cells
             samples.reshape(-1)[places] += some.sums[0]
-        found += mix_sums(samples / SCALE)
+        samples /= SCALE
+        found += mix_sums(samples)
     return found
 
 
 def _entries(table: BinsTable, numbers: dict[str, int]) -> tuple[Integers, Floats]:
     """Keys of campaign and coarse cell, ascending in each campaign, and their sums (3, e)."""
-    names = np.array([numbers[name] for name in table.campaigns], np.int64)
-    held = table.counts > 0
-    keys = names[table.rows[held]] * CELLS + coarse_cells()[table.cells[held]]
-    counts, scores, positives = (from_fixed(column[held]) for column in table.sums)
-    sums = np.stack((counts, scores, np.minimum(positives, counts)))
+    firsts = np.array([numbers[name] for name in table.campaigns], np.int64) * CELLS
+    keys = np.repeat(firsts, np.diff(table.offsets)) + coarse_cells()[table.cells]
+    sums, held = from_fixed(table.sums), table.counts > 0
+    if not held.all():
+        keys, sums = keys[held], sums[:, held]
+    np.minimum(sums[2], sums[0], out=sums[2])
     if not len(keys):
         return keys, sums
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
