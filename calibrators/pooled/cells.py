@@ -461,19 +461,24 @@ class CampaignBlock:
     def on_knots(self, amounts: Floats) -> Floats:
         """Amounts at the cells, (m,), shared between the knots around each, (c, k)."""
         behind = amounts * self._after
-        return self._around(amounts - behind, behind)
-
-    def _around(self, before: Floats, behind: Floats) -> Floats:
-        size = len(self) * self._knots.count
-        both = sum_at(self._key, before, size) + sum_at(self._key + 1, behind, size)
-        return both.reshape(-1, self._knots.count)
+        return self._with_next(self._before(amounts - behind), self._before(behind))
 
     def _tridiagonal(self, weights: Floats) -> tuple[Floats, Floats]:
         mixed = weights * (1 - self._after) * self._after
-        diagonal = self.on_knots(weights) - self._around(mixed, mixed)
-        size = len(self) * self._knots.count
-        beside = sum_at(self._key, mixed, size).reshape(-1, self._knots.count)
-        return diagonal, beside[:, :-1]
+        beside = self._before(mixed)
+        diagonal = self.on_knots(weights) - self._with_next(beside, beside)
+        return diagonal, beside.reshape(-1, self._knots.count)[:, :-1]
+
+    def _before(self, amounts: Floats) -> Floats:
+        """Sums at the knot before each cell, (c * k,)."""
+        return sum_at(self._key, amounts, len(self) * self._knots.count)
+
+    def _with_next(self, before: Floats, behind: Floats) -> Floats:
+        """Sums at the knots before cells and those for the next knots, (c * k,), in all (c, k)."""
+        both = before.copy()
+        # The last knot of a campaign is before no cell.
+        both[1:] += behind[:-1]
+        return both.reshape(-1, self._knots.count)
 
     def curvature_pull(self, curves: Floats, covariances: Floats) -> Floats:
         """Half the third derivative of the likelihood against these covariances, (c, k, k), as a

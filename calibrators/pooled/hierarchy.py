@@ -225,8 +225,9 @@ class Eliminated:
 
     def own_covariances(self, parents: Floats) -> Floats:
         """Of the deviations, given the covariances of the parents' curves, (n or 1, k, k)."""
-        released = np.eye(self.covariances.shape[1]) - self.shrunk
-        spread: Floats = (released @ parents) @ released.transpose(0, 2, 1)
+        released = self.prior.times(self.covariances)
+        np.subtract(np.eye(released.shape[1]), released, out=released)
+        spread: Floats = (released.transpose(0, 2, 1) @ parents) @ released
         spread += self.covariances
         return spread
 
