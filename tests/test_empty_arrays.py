@@ -122,7 +122,7 @@ OWN_ARGUMENTS: Mapping[str, Mapping[str, Any]] = {
     "calibrators.pooled.outliers.outlier_hours": BY_HOUR,
     "calibrators.pooled.change_points.negative_binomial": {"y": NONE},
     "calibrators.pooled.serving.mixture_variance": {**BY_HOUR, "variances": NONE},
-    "calibrators.pooled.serving.missing_variance": {"blocks": [np.empty((3, 0))]},
+    "calibrators.pooled.serving.missing_variance": {"missed": [np.zeros(27)]},
     "calibrators.pooled.serving.monotone_rows": {"table": TABLE, "weights": TABLE},
     "calibrators.pooled.change_points.drift_rates": BY_HOUR,
     "calibrators.pooled.change_points.jump_levels": BY_HOUR,

@@ -343,12 +343,12 @@ class _Refit:
 
     def _solved(self) -> Iterator[tuple[Floats, Floats, Floats]]:
         """Of each block, at the mode, which is solved for once: the curves to serve, (c, k), their
-        variances, (c, n), and what they miss of its cells, (3, m)."""
+        variances, (c, n), and sums of what they miss of its cells."""
         shape, uncertainty = self._shape, self._uncertainty()
         for block in shape.blocks:
             solved = shape.eliminated(block)
             curves = served_curves(shape, block, solved)
-            yield curves, uncertainty.campaigns(block, solved), uncertainty.misses(block, solved)
+            yield curves, uncertainty.campaigns(block, solved), uncertainty.missed(block, solved)
 
     def _served(
         self,
@@ -356,15 +356,13 @@ class _Refit:
         knots: ServedKnots,
         curves: Sequence[Floats],
         variances: Sequence[Floats],
-        misses: Sequence[Floats],
+        missed: Sequence[Floats],
     ) -> _Served:
         """With the curves of all workers' campaigns, for the first of them, from those of its own
         blocks."""
-        of_shared, missing = self._uncertainty().shared(), missing_variance(misses, self._peers)
-        above, to_first = (
-            served_shared_curves(self._shape),
-            partial(self._peers.joined, to_first=True),
-        )
+        of_shared, missing = self._uncertainty().shared(), missing_variance(missed, self._peers)
+        above = served_shared_curves(self._shape)
+        to_first = partial(self._peers.joined, to_first=True)
         return _Served(
             campaigns,
             knots,

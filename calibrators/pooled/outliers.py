@@ -338,10 +338,10 @@ class BurstScan(NamedTuple):
         """Over all campaigns, (s, h): for each span, that each of `_SHARES` of them is hit. Source:
         Xie and Siegmund, Sequential multi-sensor change-point detection, Annals of Statistics 41,
         2013."""
-        begins, found = (alone := self.evidence(1)) > _AGAINST, []
+        alone, found = self.evidence(1), []
         for span in range(1, min(LONGEST_BURST, self.usual.shape[1] + 1)):
             evidence = self.evidence(span) if span > 1 else alone
-            nats = np.where(begins, evidence - _CHOSEN, -np.inf)
+            nats = np.where(alone > _AGAINST, evidence - _CHOSEN, -np.inf)
             for share in _SHARES:
                 each = np.logaddexp(np.log1p(-share), np.log(share) + nats)
                 found.append(np.minimum(each, _MOST_OF_ONE).sum(axis=0))

@@ -261,11 +261,11 @@ _HALVINGS = 18
 """Of the range of an end: to some thousandths of a standard deviation."""
 
 
-def missing_variance(blocks: Iterable[Floats], peers: Peers = ALONE) -> float:
+def missing_variance(missed: Iterable[Floats], peers: Peers = ALONE) -> float:
     """The least variance that, added to those of curves and to the noise, has nine of ten misses in
     log-odds inside 90 % intervals, as far as chance cannot tell: less one standard error. A miss
-    weighs less the more noise it has. blocks: misses, noise and variances of each, (3, n)."""
-    total, squares, *inside = peers.sum(map(_inside, blocks))
+    weighs less the more noise it has. missed: of each block, as `CurveUncertainty` has it."""
+    total, squares, *inside = peers.sum(missed)
     goal = _INSIDE * total - np.sqrt(_INSIDE * (1 - _INSIDE) * squares)
     enough = np.array([*inside[:-1], np.inf]) >= goal
     return float(_EXTRA[np.argmax(enough)])
@@ -309,11 +309,11 @@ class CurveUncertainty:
             known[0] += self._of_prior(self.shape.priors.group)
         return known
 
-    def misses(self, block: CampaignBlock, solved: Eliminated) -> Floats:
-        """What the curves of a block miss of the cells that they were fitted to, (3, m), for
+    def missed(self, block: CampaignBlock, solved: Eliminated) -> Floats:
+        """Sums of what the curves of a block miss of the cells that they were fitted to, for
         `missing_variance`."""
         variances, _ = self.shape.coordinates.variances(solved.covariances)
-        return block.misses(self.shape.curves(block), variances)
+        return _inside(block.misses(self.shape.curves(block), variances))
 
     def _of_prior(self, prior: Variances) -> Floats:
         waves = prior.of_waves(self.shape.coordinates.steepness)
