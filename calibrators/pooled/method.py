@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import compress
 from typing import NamedTuple
 
@@ -362,13 +361,9 @@ class _Refit:
         blocks."""
         of_shared, missing = self._uncertainty().shared(), missing_variance(missed, self._peers)
         above = served_shared_curves(self._shape)
-        to_first = partial(self._peers.joined, to_first=True)
-        return _Served(
-            campaigns,
-            knots,
-            np.vstack((above, *to_first(np.vstack(curves)))),
-            np.vstack((of_shared, *to_first(np.vstack(variances)))) + missing,
-        )
+        every = np.vstack((above, *self._peers.joined(np.vstack(curves), to_first=True)))
+        spreads = np.vstack((of_shared, *self._peers.joined(np.vstack(variances), to_first=True)))
+        return _Served(campaigns, knots, every, spreads + missing)
 
     def _levels(
         self, hours: Sequence[CampaignHours], ages: Floats
