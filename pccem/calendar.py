@@ -21,7 +21,7 @@ _LEAST, _LARGEST = 1e-6, 1e3
 # to convert in, nothing but chance tells how many come by the others, and rounds would follow it.
 _SETTLED: Final = 1e-3
 # The share of conversions on one day of the week that makes their reports weekly.
-_ALL_BUT: Final = 0.9
+_ALL_BUT: Final = 0.85
 
 
 @dataclass(frozen=True, slots=True, eq=False)

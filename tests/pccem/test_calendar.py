@@ -102,3 +102,12 @@ def test_batches_of_a_full_hour_have_come_by_then(weekday):
         before, then = found.curve().by(found.shares[:1], clicked_at, ages)[0]
         assert before < 0.02
         assert then > (0.97 if weekday is not None else 0.15)
+
+
+@pytest.mark.parametrize(("share", "weekly"), [(0.87, True), (0.8, False)])
+def test_a_day_that_has_all_but_a_few_late_conversions_makes_a_week(share, weekly):
+    """After one Saturday on which four in five buy it has .86; half, after three, .81."""
+    late = np.full((7, 24), (1.0 - share) / 6.0)
+    late[SATURDAY] = share
+
+    assert Calendar(np.stack((np.ones(168), late.ravel()))).weekly is weekly
