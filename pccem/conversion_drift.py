@@ -175,6 +175,7 @@ def drift_ratios(
     n_campaigns: int,
     *,
     prior: float = PRIOR_COUNT,
+    share_error: float = 0.0,
 ) -> Floats:
     """Conversions seen over those expected to have been seen, sum p F, of every campaign.
 
@@ -188,6 +189,7 @@ def drift_ratios(
     rows : (n,) integers, each click's campaign in [0, n_campaigns).
     n_campaigns : number of campaigns.
     prior : conversions by which the ratio of all leans on 1.
+    share_error : by how much a campaign's shares may be off, all alike, from 0 up.
 
     Returns (n_campaigns,) above 0; the overall ratio for a campaign without clicks.
 
@@ -210,7 +212,10 @@ def drift_ratios(
     )
     seen = np.bincount(campaigns[flags], minlength=n_campaigns).astype(np.float64)
     expected = np.bincount(campaigns, probabilities * share, n_campaigns)
-    return shrunk_ratios(seen, expected.astype(np.float64, copy=False), prior)
+    off = share_error * np.bincount(campaigns, probabilities, n_campaigns)
+    # As if of so few that chance alone differed as much as they do with the error.
+    known = np.divide(expected, expected + off**2, out=np.zeros(n_campaigns), where=expected > 0.0)
+    return shrunk_ratios(known * seen, known * expected, prior)
 
 
 def corrected(p: ArrayLike, ratios: ArrayLike, rows: ArrayLike) -> Floats:

@@ -31,6 +31,8 @@ Mode = Literal["posterior", "paper"]
 
 # Conversions' worth of belief in the rate of all clicks that older ones have told.
 _RATE_KNOWN: Final = 400.0
+# Of the share of a campaign's conversions that has come by now: each has its own delays.
+_SHARE_ERROR: Final = 0.05
 # Conversions that a silence must miss to be their feed's, and per one due before: a calendar errs.
 _SILENCE: Final = 20.0
 _UNSURE: Final = 0.1
@@ -161,12 +163,12 @@ def label(
     # In a week's batch are clicks of a week: their rate is not that of a day's. Scores need it.
     weekly = delays is not None and delays.calendar is not None and delays.calendar.weekly
     if delays is not None and rules.drift_correction and not (weekly and rules.post_click):
-        prior = PRIOR_COUNT
+        prior, error = PRIOR_COUNT, 0.0
         if (moved := clicks.at_their_pace(delays)) is not None:
-            (probabilities, share), prior = moved, _RATE_KNOWN
+            (probabilities, share), prior, error = moved, _RATE_KNOWN, _SHARE_ERROR
         assert share is not None
-        n = len(campaigns)
-        ratios = drift_ratios(probabilities, clicks.converted, share, rows, n, prior=prior)
+        columns = probabilities, clicks.converted, share, rows
+        ratios = drift_ratios(*columns, len(campaigns), prior=prior, share_error=error)
         probabilities = corrected(probabilities, ratios, rows)
     labels = expected_conversions(probabilities, clicks.converted, share, mode=rules.mode)
     return np.where(clicks.decided, 1.0, labels)

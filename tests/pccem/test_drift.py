@@ -191,6 +191,23 @@ def test_closer_to_the_truth_than_either_extreme(spread):
     assert error(found) < error(np.full(400, seen.sum() / expected.sum()))
 
 
+@pytest.mark.parametrize(("share", "at_most"), [(0.07, 0.4), (0.2, 0.9), (0.5, 1.05)])
+def test_shares_that_are_off_are_not_taken_for_rates(share, at_most):
+    """Six campaigns of 200 clicks, each with delays of its own: in mean squared error, beside the
+    same where the shares are taken for known."""
+    random, rows = np.random.default_rng(8), np.repeat(np.arange(6), 200)
+    p, errors = np.full(1200, 0.25), np.zeros(2)
+    for _ in range(50):
+        truth = random.gamma(25.0, 1 / 25, 6)
+        shares = np.clip(share + 0.05 * random.normal(size=6), 0.0, 1.0)
+        seen = random.random(1200) < (0.25 * truth * shares)[rows]
+        for place, error in enumerate((0.0, 0.05)):
+            found = drift_ratios(p, seen, np.full(1200, share), rows, 6, share_error=error)
+            errors[place] += ((found - truth) ** 2).mean()
+
+    assert errors[1] < at_most * errors[0]
+
+
 def test_no_data_at_all_is_1():
     assert shrunk_ratios(np.zeros(3), np.zeros(3)).tolist() == pytest.approx([1, 1, 1])
     assert shrunk_ratios(np.zeros(0), np.zeros(0)).shape == (0,)
