@@ -189,7 +189,8 @@ def drift_ratios(
     rows : (n,) integers, each click's campaign in [0, n_campaigns).
     n_campaigns : number of campaigns.
     prior : conversions by which the ratio of all leans on 1.
-    share_error : by how much a campaign's shares may be off, all alike, from 0 up.
+    share_error : by how much a campaign's shares may be off, all alike, as a part of what they
+        leave to come; from 0 up.
 
     Returns (n_campaigns,) above 0; the overall ratio for a campaign without clicks.
 
@@ -212,7 +213,7 @@ def drift_ratios(
     )
     seen = np.bincount(campaigns[flags], minlength=n_campaigns).astype(np.float64)
     expected = np.bincount(campaigns, probabilities * share, n_campaigns)
-    off = share_error * np.bincount(campaigns, probabilities, n_campaigns)
+    off = share_error * np.bincount(campaigns, probabilities * (1.0 - share), n_campaigns)
     # As if of so few that chance alone differed as much as they do with the error.
     known = np.divide(expected, expected + off**2, out=np.zeros(n_campaigns), where=expected > 0.0)
     return shrunk_ratios(known * seen, known * expected, prior)
