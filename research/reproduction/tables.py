@@ -100,7 +100,7 @@ def show_run(finished: Finished) -> None:
         if lines:
             console.print(Text(title, style="italic"))
         for line in lines:
-            console.print(Padding(Text(f"* {line}"), (0, 0, 0, 2)))
+            console.print(Padding(Text(f"* {line}"), (0, 0, 0, 2), expand=False))
     console.print(_verdict_line(finished))
 
 
@@ -139,7 +139,7 @@ def duration(seconds: float) -> str:
 
 
 def _table(part: str, checks: Sequence[Check]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, expand=True)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column(part or "quantity")
     for name in ("paper", "ours", "tolerance"):
         table.add_column(name, justify="right", no_wrap=True)
