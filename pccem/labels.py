@@ -31,8 +31,7 @@ Mode = Literal["posterior", "paper"]
 
 # Conversions' worth of belief in the rate of all clicks that older ones have told.
 _RATE_KNOWN: Final = 400.0
-# Of a campaign's share of conversions that has come by now: each campaign has its own delays. A
-# part of the share that is to come, as of what is over all is known.
+# Of a campaign's share of conversions that has come by now, as a part of what is to come.
 _SHARE_ERROR: Final = 0.05
 # Conversions that a silence must miss to be their feed's, and per one due before: a calendar errs.
 _SILENCE: Final = 20.0

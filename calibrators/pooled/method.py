@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import compress, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -215,8 +215,9 @@ class _Refit:
         knots = replace(window.knots(), stretch=window.stretch)
         coordinates = Coordinates.of(knots, window.mass(knots))
         earlier = memory or Memory.nothing(knots)
-        starts = by_block(window.blocks, earlier.campaigns_in(coordinates, self._campaigns))
-        groups = by_block(window.blocks, self._rows)
+        groups, names = by_block(window.blocks, self._rows), iter(self._campaigns)
+        # By block: last bits hang on how many are solved for at once.
+        starts = (earlier.campaigns_in(coordinates, [*islice(names, len(rows))]) for rows in groups)
         weights = (self._recent(np.ones((len(cells), 1))) for cells in window.blocks)
         parts = zip(window.blocks, groups, starts, weights, strict=True)
         blocks = self._scratch.kept(

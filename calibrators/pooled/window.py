@@ -309,7 +309,8 @@ class CampaignDeviations(NamedTuple):
         """Of a fitted shape."""
         blocks = shape.blocks
         names = peers.names([name for block in blocks for name in block.campaigns])
-        deviations = np.vstack([block.values for block in blocks]) @ shape.coordinates.basis.T
+        # By block: the last bits hang on how many are multiplied at once.
+        deviations = np.vstack([block.values @ shape.coordinates.basis.T for block in blocks])
         groups = np.concatenate([block.groups for block in blocks])
         return cls(tuple(names), *peers.joined(deviations, groups, to_first=True))
 

@@ -33,9 +33,10 @@ def many_are_hundreds(monkeypatch) -> None:
 
 
 @cache
-def shards(kinds: int) -> tuple[HourTables, ...]:
+def shards(kinds: int, spread: float = 0.5) -> tuple[HourTables, ...]:
     """Campaigns in blocks of unequal size. Some jump, bots are at work in an hour, and behind a
-    score of .1 there is a step; or they are of two kinds, which err in opposite ways."""
+    score of .1 there is a step; or they are of two kinds, which err in opposite ways. Log-odds of
+    the scores have about this standard deviation."""
     rng = np.random.default_rng(kinds)
     numbers = np.arange(CAMPAIGNS)
     owner = rng.integers(0, SHARDS, CAMPAIGNS)
@@ -43,7 +44,8 @@ def shards(kinds: int) -> tuple[HourTables, ...]:
     blocks: list[dict[int, BinsTable]] = [{} for _ in range(SHARDS)]
     for hour in range(HOURS):
         rows = np.repeat(numbers, rng.poisson(8.0, CAMPAIGNS))
-        log_odds = np.round(np.clip(rng.normal(-2.0, 0.5, len(rows)), -2.9, -1.1), 2)
+        ends = -2.0 - 1.8 * spread, -2.0 + 1.8 * spread
+        log_odds = np.round(np.clip(rng.normal(-2.0, spread, len(rows)), *ends), 2)
         own = (0.5 if kinds == 1 else 0.1) * np.sin(numbers)
         own += 0.5 * slopes
         own += 1.5 * (numbers % 50 == 0) * (hour > HOURS // 2)
@@ -157,6 +159,18 @@ def test_two_and_seven_workers_make_the_maps_of_one(name, kinds, counts, found):
 
         assert [told(fitted) for fitted in first] == expected
         assert all(fitted.memory is None for other in others for fitted in other)
+
+
+@pytest.mark.slow
+def test_no_bit_hangs_on_how_many_campaigns_a_worker_has():
+    """Of scores that need many knots: products of large matrices round by how large they are."""
+    blocks, method = shards(1, 2.0), METHODS["pooled"]
+    expected = [fitted.atlas.to_bytes() for fitted in refits(method, blocks, ALONE)]
+
+    for count in (2, 3, 7):
+        first, *_ = run_together(count, lambda peers: list(refits(method, blocks, peers)))
+
+        assert [fitted.atlas.to_bytes() for fitted in first] == expected
 
 
 @pytest.fixture

@@ -132,13 +132,12 @@ def _evaluated(
 def _hour(hour: int, raw: Bins, calibrated: Bins) -> dict[str, float]:
     """Of what came after the hour was evaluated, as much is predicted as of what had come."""
     n, evaluated = raw.total_count, calibrated.total_count
-    more = n / evaluated if evaluated else 1.0
     return {
         "at": hour * SECONDS_PER_HOUR,
         "n": n,
         "positives": raw.total_positives,
         "raw": raw.total_score,
-        "calibrated": calibrated.total_score * more,
+        "calibrated": calibrated.total_score * (n / evaluated if evaluated else 1.0),
     }
 
 
