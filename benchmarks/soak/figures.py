@@ -74,8 +74,8 @@ class Run:
         return at, np.array([note["bytes"] for note in notes]).reshape(len(notes), 2) / 1e6
 
 
-def rows_of(run: Run, load: Load, kinds: Sequence[Kind]) -> Table:
-    """The whole, each kind, all calibrations, each minute."""
+def rows_of(run: Run, load: Load, kinds: Sequence[Kind], echo: Load) -> Table:
+    """The whole, each kind, all calibrations, each minute with the echo's beside."""
     rows: Table = {"whole run": _whole(run, load)}
     for kind, record in zip(kinds, load.records, strict=True):
         rows[kind.name] = _kind_row(run, [record])
@@ -85,7 +85,7 @@ def rows_of(run: Run, load: Load, kinds: Sequence[Kind]) -> Table:
         if not kind.name.startswith(_EVENTS)
     ]
     rows["all calibrations"] = _kind_row(run, calibrations)
-    return rows | _minutes(run, calibrations)
+    return rows | _minutes(run, calibrations, echo.records)
 
 
 def echo_row(run: Run, echo: Load) -> dict[str, Cell]:
@@ -175,8 +175,9 @@ def _kind_row(run: Run, records: Sequence[Record]) -> dict[str, Cell]:
     return {**row}
 
 
-def _minutes(run: Run, records: Sequence[Record]) -> Table:
+def _minutes(run: Run, records: Sequence[Record], echo: Sequence[Record]) -> Table:
     scheduled, latencies = _joined(records)
+    echoed_at, echoed = _joined(echo)
     at, memory = run.memory()
     start = at[0]
     rows: Table = {}
@@ -188,6 +189,7 @@ def _minutes(run: Run, records: Sequence[Record]) -> Table:
             rows[f"minute {minute + 1}"] = {
                 **_percentiles(latencies[chosen]),
                 "worst 10 s, p99 ms": _worst(scheduled[chosen], latencies[chosen]),
+                "echo, p99.9 ms": _percentiles(echoed[_within(echoed_at, span)])["p99.9 ms"],
                 "server MB": float(seen[:, 0].mean()),
                 "worker MB": float(seen[:, 1].mean()),
             }

@@ -97,7 +97,7 @@ def measure(sizes: Sizes | None = None) -> Table:
     say(f"soak: {len(load.answers):,} different answers checked, {wrong} wrong")
     run = replace(run, wrong=wrong, versions=named)
     beside = {"raw ASGI echo": echo_row(run, echo), "store stood still": stops_row(run.stops)}
-    return rows_of(run, load, kinds) | beside | aside
+    return rows_of(run, load, kinds, echo) | beside | aside
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from benchmarks.figures import middle
 from benchmarks.http.bodies import Ids, ScoresRequest
 from benchmarks.http.load import HOST, post
 from benchmarks.machine import first_in_line
+from benchmarks.report.targets import TARGETS
 from benchmarks.soak.answers import JSON_FORM, Calibration, wrong_answers
 from benchmarks.soak.figures import Run, echo_row, rows_of, stops_row
 from benchmarks.soak.open_loop import Kind, Load, Record, Response
@@ -234,7 +235,11 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
     load.saturated_errors = 5
     load.read_lateness = array("d", [0.25])
 
-    rows = rows_of(Run(100 / 60, 20.0, 0.5, 0.1, told, 0.9, wrong=1, versions=4), load, KINDS)
+    echo = Load.__new__(Load)
+    echo.records = [Record(array("d", scheduled), array("d", latencies / 2))]
+
+    run = Run(100 / 60, 20.0, 0.5, 0.1, told, 0.9, wrong=1, versions=4)
+    rows = rows_of(run, load, KINDS, echo)
 
     whole, all_of = rows["whole run"], rows["all calibrations"]
     assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
@@ -253,6 +258,10 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
     assert rows["events 100"]["requests"] == 0
     assert middle(rows["minute 1"]["worst 10 s, p99 ms"]) == pytest.approx(3)
     assert middle(rows["minute 2"]["p99 ms"]) == pytest.approx(2)
+    assert middle(rows["minute 1"]["echo, p99.9 ms"]) == pytest.approx(1.5)
+    assert middle(rows["minute 2"]["echo, p99.9 ms"]) == pytest.approx(1)
+    median_minute = next(target for target in TARGETS if "in the median minute" in target.what)
+    assert median_minute.found({"soak": rows}) == pytest.approx(2)
 
 
 def test_seconds_in_which_the_host_took_the_core_are_told_apart():
