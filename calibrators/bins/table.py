@@ -46,8 +46,8 @@ _CELLS = GRID.size
 
 _BLOCK = 256
 """Campaigns that are summed at once, and of a table out of many."""
-_SPARSE_BLOCK = 16 * 1024
-"""The same where each has few cells."""
+_SPARSE_BLOCK = 2 * 1024
+"""The same where each has few cells: of many hours these come to tens of megabytes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
