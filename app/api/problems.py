@@ -27,6 +27,7 @@ from app.storage.errors import (
     NotReplicated,
     QueueFull,
     StorageUnavailable,
+    StoreDenied,
     TooManyFrozen,
     TooManyLoads,
     TooManyOverrides,
@@ -117,11 +118,14 @@ def _of_status(error: HTTPException) -> Problem:
     return Problem(status, slug, str(error.detail), error.headers)
 
 
-_UNREAD = "the store does not answer, so this cannot be read; ask again"
-_UNWRITTEN = "the store does not answer or is full, so this is not acknowledged; send it again"
+_UNREAD = "does not answer", "so this cannot be read; ask again"
+_UNWRITTEN = "does not answer or is full", "so this is not acknowledged; send it again"
+_DENIES = "denies this service access, as its log says"
 
 
-def _store_unavailable(text: str) -> Problem:
+def _store_unavailable(error: StorageUnavailable, words: tuple[str, str] = _UNWRITTEN) -> Problem:
+    why, so = words
+    text = f"the store {_DENIES if isinstance(error, StoreDenied) else why}, {so}"
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", text, _RETRY)
 
 
@@ -156,7 +160,7 @@ _PROBLEMS: Final[dict[type[Exception], Callable[[Any], Problem]]] = {
         about=lambda error: {"dictionary": f"{error.in_force:016x}"},
     ),
     NotReplicated: _worded(HTTPStatus.SERVICE_UNAVAILABLE, "store-unavailable", _RETRY),
-    StorageUnavailable: lambda _: _store_unavailable(_UNWRITTEN),
+    StorageUnavailable: _store_unavailable,
     QueueFull: _worded(HTTPStatus.TOO_MANY_REQUESTS, "queue-full", _RETRY),
     IdempotencyConflict: _worded(HTTPStatus.CONFLICT, "idempotency-conflict"),
     TooManyOverrides: _worded(HTTPStatus.CONFLICT, "too-many-overrides"),
@@ -192,7 +196,7 @@ async def _answer(request: Request, error: Exception) -> Response:
     if isinstance(error, StorageUnavailable):
         request.app.state.resources.watch.failed(error)
         if request.method in ("GET", "HEAD"):
-            return _store_unavailable(_UNREAD).response()
+            return _store_unavailable(error, _UNREAD).response()
     response = problem_of(error).response()
     if response.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         response.headers["Allow"] = ", ".join(sorted(_methods(request)))

@@ -84,7 +84,9 @@ def test_a_user_who_may_not_store_events_is_known(denied, caplog):
         url = url_of(client).replace("unix://", "unix://few:pw@")
         with serving(SETTINGS, url) as service:
             for key in "abc":
-                problem(post(service, key), 503, "store-unavailable")
+                refused = post(service, key)
+                problem(refused, 503, "store-unavailable")
+                assert refused.json()["detail"].startswith("the store denies this service access")
             eventually(lambda: denied == "-sadd" or said(service) == ["store-refuses-writes"])
 
     warned = [line.message for line in caplog.records if "store failed" in line.message]
@@ -96,10 +98,13 @@ def test_a_password_that_is_refused_is_no_outage_and_may_be_mended(caplog):
         client.acl_setuser("few", enabled=True, passwords=["+old"], keys=["*"], channels=["*"])
         with serving(SETTINGS, url_of(client).replace("unix://", "unix://few:new@")) as service:
             answer = service.http.get("/readyz")
+            unread = service.http.get("/v1/admin/versions").json()["detail"]
             client.acl_setuser("few", enabled=True, passwords=["+new"], commands=["+@all"])
             eventually(lambda: service.http.get("/readyz").json()["status"] == "ready")
 
     assert (answer.status_code, answer.json()["reasons"]) == (503, ["store-denied"])
+    why = "the store denies this service access, as its log says"
+    assert unread == f"{why}, so this cannot be read; ask again"
     assert "Redis denies access by SIROCCO_REDIS_URL: invalid username-password" in caplog.text
     assert "few:new" not in caplog.text
 

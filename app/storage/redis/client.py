@@ -419,13 +419,17 @@ def lua(name: str) -> str:
     return _INCLUDE.sub(lambda found: lua(found[1]), text)
 
 
+# Redis 6.2 and 7.0, and later ones: an error like any other.
+_DENIED_IN_SCRIPT: Final = re.compile("user executing the script can't|ACL failure in script")
+
+
 @contextmanager
 def reaching_the_store() -> Iterator[None]:
     """Turns whatever a call to Redis raises into StorageUnavailable, or its StoreDenied; also a
     decorator."""
     try:
         yield
-    except DENIED as error:
-        raise StoreDenied(error) from error
     except (RedisError, OSError) as error:
+        if isinstance(error, DENIED) or _DENIED_IN_SCRIPT.search(str(error)):
+            raise StoreDenied(error) from error
         raise StorageUnavailable(f"the store failed: {error}") from error

@@ -7,7 +7,7 @@ import { key } from "./service.js";
 const REASONS = {
   "store-away": "Redis does not answer. Scores are calibrated as before; events are refused until it is back.",
   "store-denied": "Redis denies access by SIROCCO_REDIS_URL: the log says why. Scores are calibrated as before; events are refused until it does not.",
-  "store-refuses-writes": "Redis takes no writes: it is full, was demoted, or too few replicas confirm. Scores are calibrated; events are refused.",
+  "store-refuses-writes": "Redis takes no writes: it is full, was demoted, denies them to this service, or too few replicas confirm. Scores are calibrated; events are refused.",
   "store-unreplicated": "Too few replicas confirm: the log names the Redis master. Events are refused, and nothing is refitted.",
   "store-replica": "Redis has become a replica.",
   "store-cluster": "Redis has become a node of a cluster.",
