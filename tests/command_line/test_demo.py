@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from app.cli.serving.demo import documented_port_or_another
+from app.cli.serving.demo import wanted_port_or_another
 from app.cli.serving.settings import free_port, is_free
 from tests.command_line.conftest import SECONDS
 from tests.loopback import LOOPBACK
@@ -28,7 +28,9 @@ def test_a_free_port_goes_to_nobody_else_before_somebody_listens():
 
 
 @pytest.mark.slow
-def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path, started):
+def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path, started, environment):
+    port = free_port("127.0.0.1")
+    environment["SIROCCO_PORT"] = str(port)
     process = started("demo", *SMALL, "--start", START, "--stay", "--json")
     assert process.stderr is not None
     said = ""
@@ -43,6 +45,7 @@ def test_the_demo_compares_and_stays_until_ctrl_c(tmp_path, started):
     printed, last_words = process.communicate(timeout=SECONDS)
 
     assert [answer.status_code for answer in answers] == [200, 200, 200, 200]
+    assert {answer.url.port for answer in answers} == {port}
     paths = [answer.url.path for answer in answers]
     assert paths == ["/", "/docs", "/metrics", "/v1/campaigns"]
     assert "sirocco_pcoc" in answers[2].text
@@ -89,7 +92,7 @@ def test_it_runs_whenever_it_starts(answered, start, longer):
 def test_a_port_that_is_taken_is_said(monkeypatch, capsys):
     monkeypatch.setattr("app.cli.serving.demo.is_free", lambda host, port: False)
 
-    port = documented_port_or_another()
+    port = wanted_port_or_another(8081)
 
-    assert port != 8080
-    assert capsys.readouterr().err == f"port 8080 is taken: the service listens on {port}\n"
+    assert port != 8081
+    assert capsys.readouterr().err == f"port 8081 is taken: the service listens on {port}\n"

@@ -26,7 +26,6 @@ from app.results.backtest import ScoredEvents, after
 from app.settings import SECONDS_PER_HOUR
 from evaluation import Platform
 
-_DEFAULT_PORT = 8080
 # These campaigns drift within hours.
 _WINDOW_HOURS = 6
 _TARGET, _TRUTH = "click", "truth"
@@ -46,7 +45,7 @@ def run_demo(given: DemoOptions) -> None:
     picture = None if given.no_picture else given.picture
     check_picture(picture)
     platform = _platform(given, time.time() if given.start is None else given.start)
-    port = documented_port_or_another() if given.stay else None
+    port = wanted_port_or_another(settings.port) if given.stay else None
     with private_service({**fit, **of_immediate(_TARGET)}, port) as service:
         scored = _play(
             service.url, platform, given.hours, settings.window_hours, calibrator,
@@ -87,12 +86,12 @@ def _require_evaluated_hours(hours: int, window_hours: int) -> None:
         )
 
 
-def documented_port_or_another() -> int:
-    """The port that is documented, or another where that one is taken."""
-    if is_free(HOST, _DEFAULT_PORT):
-        return _DEFAULT_PORT
+def wanted_port_or_another(wanted: int) -> int:
+    """The port that is set, or another where that one is taken."""
+    if is_free(HOST, wanted):
+        return wanted
     port = free_port(HOST)
-    note(f"port {_DEFAULT_PORT} is taken: the service listens on {port}")
+    note(f"port {wanted} is taken: the service listens on {port}")
     return port
 
 
