@@ -200,6 +200,7 @@ class Refresher:
         watch: StoreWatch | None = None,
     ) -> None:
         self.watch = watch
+        self.started_at = time.time()
         self.current = Snapshot.before_the_first(targets)
         self.store_seen = False
         self._told: object = ""

@@ -195,11 +195,13 @@ def test_every_view_is_whole_readable_and_of_one_origin(browser, furnished, widt
         assert "Content Security Policy" in seen.problems[-1]
 
 
-def test_a_number_that_is_shown_as_nothing_has_no_sign(browser, furnished):
+def test_a_number_that_is_shown_as_nothing_has_no_sign_and_short_times_are_some(browser, furnished):
     with opened(browser, furnished) as seen:
         parts = "import('/page/parts.js')"
         shown = f"{parts}.then(({{ number }}) => [-0.02, -1.26, 0].map((x) => number(x, 1)))"
         assert seen.page.evaluate(shown) == ["0.0", "-1.3", "0.0"]
+        shown = f"{parts}.then(({{ took }}) => [0.0404, 0.9, 61, null].map(took))"
+        assert seen.page.evaluate(shown) == ["41 ms", "900 ms", "61 s", "\u2013"]
 
 
 def test_a_list_of_campaigns_is_found_again(browser, furnished):
@@ -393,6 +395,11 @@ def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browse
         page = seen.page
         first = page.get_by_role("heading", name="what to do first")
         expect(first).to_be_visible()
+        expect(page.locator("#state")).to_contain_text("Starting: no worker has given a sign")
+        expect(page.locator("dl").first).to_contain_text("starting")
+        service.app.state.resources.refresher.started_at -= 60.0
+        page.clock.fast_forward(LATER)
+        expect(page.locator("li").first).to_contain_text("No worker gives a sign of life")
         expect(page.locator("pre").first).to_contain_text(f"curl -s {service.url}/v1/events")
         nothing = {stage: {"n": 0.0, "positives": 0.0} for stage in ("raw", "calibrated")}
         service.publish({"click": Atlas.empty()}, {"targets": {"click": {"window": nothing}}})
@@ -406,7 +413,9 @@ def test_what_to_do_first_is_told_and_last_values_stay_when_all_else_goes(browse
         expect(page.locator("li").first).to_contain_text("Redis does not answer")
         expect(page.locator("dl").first).to_contain_text("what waits is not known")
         page.route("**/v1/status", lambda route: route.abort())
-        page.clock.fast_forward(LATER)
+        for _ in range(4):
+            with page.expect_event("requestfailed"):
+                page.clock.fast_forward(LATER // 2)
         expect(page.locator(".failed").first).to_contain_text("what is shown is of")
         expect(first).to_be_visible()
 

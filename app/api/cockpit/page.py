@@ -118,6 +118,7 @@ class ServiceStatus(Struct):
     """What is amiss, who works, and what the last refit reported of each target."""
 
     now: float
+    started_at: float
     status: Literal["ready", "degraded", "starting", "not-ready", "draining"]
     reasons: list[str]
     version: str
@@ -155,6 +156,7 @@ def show_status(given: Given, by: By) -> dict[str, Any]:
     now = time.time()
     return {
         "now": now,
+        "started_at": refresher.started_at,
         "status": status,
         "reasons": reasons,
         "version": snapshot.version,

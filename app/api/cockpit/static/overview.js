@@ -1,7 +1,7 @@
 // What ops see first: what is amiss, worker and store, each target; and delayed targets.
 import { html } from "./htm-preact.js";
 import { PcocBar } from "./charts.js";
-import { Badge, Fact, Progress, Table, count, duration, moment, number, percent, plural } from "./parts.js";
+import { Badge, Fact, Progress, Table, count, duration, moment, number, percent, plural, took } from "./parts.js";
 import { key } from "./service.js";
 
 const REASONS = {
@@ -22,15 +22,20 @@ const REASONS = {
   "refits-failing": "At least the last two refits failed. The maps in force stay.",
   "refit-held": "A refit waits for approval: see Versions. The maps in force stay.",
 };
-const STALE = 2 * 3600 + 900, SILENT = 120;
+const STALE = 2 * 3600 + 900, SILENT = 120, STARTS = 60;
+
+const isSilent = ({ now, worker }) => !worker || now - worker.at > SILENT;
+// A worker of the same moment takes some seconds longer to begin.
+const starts = (status) => isSilent(status) && status.now - status.started_at < STARTS;
 
 // Sentences on all that is not as it should be, the worst first.
 export function amiss(status) {
   const said = status.reasons.map((reason) => REASONS[reason] || reason);
   const worker = status.worker;
   if (status.campaigns.length) return said;
-  if (!worker) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
-  else if (status.store.up && status.now - worker.at > SILENT) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
+  const begins = starts(status);
+  if (!worker && !begins) said.push("No worker gives a sign of life: nothing is refitted. Start one with: sirocco worker.");
+  else if (status.store.up && isSilent(status) && !begins) said.push(`The worker has been silent for ${duration(status.now - worker.at)}.`);
   if (worker?.consecutive_failures === 1) said.push("The last refit failed; the next try comes by itself.");
   if (status.published_at && status.now - status.published_at > STALE)
     said.push(`The maps are ${duration(status.now - status.published_at)} old.`);
@@ -115,19 +120,19 @@ export function FirstSteps() {
 export function Overview({ status }) {
   const said = amiss(status), worker = status.worker || {}, store = status.store;
   if (status.campaigns.length) return html`<${Bound} status=${status} said=${said} />`;
-  const busy = worker.phase && worker.phase !== "idle";
+  const begins = starts(status), silent = isSilent(status) && !begins;
+  const busy = !begins && worker.phase && worker.phase !== "idle";
   const shares = Object.values(worker.progress || {});
   const share = shares.length ? shares.reduce((a, b) => a + b) / shares.length : undefined;
-  const silent = !status.worker || status.now - worker.at > SILENT;
   const events = store.up ? (store.takes_writes ? "up" : "refuses writes") : "away";
   return html`<h1 tabindex="-1">Overview</h1>
     <section class="card ${said.length ? "warns" : "fine"}" aria-labelledby="state">
-      <h2 id="state">${said.length ? `${plural(said.length, "thing")} to look at` : "All is well"}</h2>
+      <h2 id="state">${said.length ? `${plural(said.length, "thing")} to look at` : begins ? "Starting: no worker has given a sign of life yet" : "All is well"}</h2>
       ${said.length > 0 && html`<ul>${said.map((text) => html`<li>${text}</li>`)}</ul>`}
       <dl class="facts">
         <${Fact} name="maps" value=${status.published_at ? `${duration(status.now - status.published_at)} old` : "none"} note=${status.version} />
-        <${Fact} name="worker" tone=${silent ? "bad" : ""} value=${silent ? "silent" : worker.phase || "works"}
-          note=${busy ? html`<${Progress} value=${share} label="Progress of the refit" />` : status.worker ? `refit took ${duration(worker.last_refit_seconds ?? status.refit_seconds)}` : "no sign of life"} />
+        <${Fact} name="worker" tone=${silent ? "bad" : ""} value=${begins ? "starting" : silent ? "silent" : worker.phase || "works"}
+          note=${busy ? html`<${Progress} value=${share} label="Progress of the refit" />` : status.worker && !begins ? `refit took ${took(worker.last_refit_seconds ?? status.refit_seconds)}` : `no sign of life${begins ? " yet" : ""}`} />
         <${Fact} name="Redis" tone=${events === "up" ? "" : "bad"} value=${events} note=${!store.up ? "what waits is not known" : store.oldest_unfolded_seconds ? `oldest hour waits ${duration(store.oldest_unfolded_seconds)}` : "nothing waits"} />
         <${Fact} name="refits" value=${count(worker.refits)} note=${`${count(worker.failures ?? 0)} failed since the worker began`} />
       </dl></section>

@@ -20,6 +20,8 @@ export function duration(seconds) {
   return `${Math.max(0, Math.round(seconds / size))} ${unit}`;
 }
 
+export const took = (seconds) => (seconds > 0 && seconds < 1 ? `${Math.ceil(1000 * seconds)} ms` : duration(seconds));
+
 export const campaignLink = (target, campaign) =>
   `#/campaign/${encodeURIComponent(target)}/${encodeURIComponent(campaign)}`;
 // A slash of a campaign's name too: dots between slashes would lead to another route.

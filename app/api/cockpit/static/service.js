@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useRef, useState } from "./htm-preact.js";
 
 const KEY = "sirocco-key";
-const EVERY = 5_000, SLOWEST = 60_000, PATIENCE = 15_000;
+const EVERY = 5_000, SLOWEST = 10_000, PATIENCE = 15_000;
 
 export const key = {
   get: () => sessionStorage.getItem(KEY) || "",
