@@ -65,10 +65,11 @@ def evaluate_page(log: EvaluatedLog) -> Page:
 
 def _tiles(log: EvaluatedLog) -> list[Tile]:
     numbers = log.overall
-    inside = numbers["pcoc_lower"] <= 1.0 <= numbers["pcoc_upper"]
+    right = log.is_right
     interval = f"{shown(numbers['pcoc_lower'], '.3f')} to {shown(numbers['pcoc_upper'], '.3f')}"
+    note = f"{interval} by chance; {'too little to tell' if right is None else '1 is right'}"
     tiles = [
-        Tile("PCOC", shown(numbers["pcoc"], ".3f"), f"{interval} by chance; 1 is right", inside),
+        Tile("PCOC", shown(numbers["pcoc"], ".3f"), note, right),
         Tile("log loss", shown(numbers["log_loss"], ".5f"), f"RIG {shown(numbers['rig'], '.3f')}"),
         Tile("AUC", shown(numbers["auc"], ".4f"), "a random order has 0.5"),
     ]

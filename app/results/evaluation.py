@@ -117,12 +117,22 @@ class EvaluatedLog:
         return self.metrics.overall
 
     @property
+    def is_right(self) -> bool | None:
+        """Whether chance explains PCOC; None where there is so little that it explains a half of
+        it, or its double."""
+        lower, upper = self.overall["pcoc_lower"], self.overall["pcoc_upper"]
+        if not lower <= 1.0 <= upper:
+            return False
+        return True if lower >= _HALF and upper <= 1.0 / _HALF else None
+
+    @property
     def fewest_cells(self) -> float | None:
         """Score cells of an octave in the coarsest cut; None where all scores are exact."""
         cells = [cut.cells_per_octave for cut in self.metrics.groupings.values()]
         return min((count for count in cells if count is not None), default=None)
 
 
+_HALF = 0.5
 _BEYOND_FLOOR = 2.0
 """Cal-N of so many times its floor is more than chance: scores that are right have that once in
 twenty logs or so, because a thin lowest bin decides."""
@@ -152,9 +162,10 @@ def _total(log: EvaluatedLog) -> Iterator[str]:
     if not numbers["positives"]:
         expected = shown(numbers["expected"], ",.4g")
         yield f"No positive came, and {expected} were predicted."
-    elif lower <= 1.0 <= upper:
-        ratio = f"{numbers['pcoc']:.3f}"
-        yield f"In total, predictions are right within chance: PCOC {ratio}, {interval}."
+    elif (right := log.is_right) is not False:
+        ratio = f"PCOC {numbers['pcoc']:.3f}, {interval}"
+        little = "there is too little to tell whether predictions are right"
+        yield f"In total, {'predictions are right within chance' if right else little}: {ratio}."
     else:
         yield (
             f"In total, {off_by(numbers['pcoc'])} positives are predicted:"

@@ -16,19 +16,25 @@ SIZE = 6_000
 
 
 def log(
-    *, bias: float = 1.0, campaigns: int = 5, hours: int = 3, bids: bool = True, rate: float = 0.2
+    *,
+    bias: float = 1.0,
+    campaigns: int = 5,
+    hours: int = 3,
+    bids: bool = True,
+    rate: float = 0.2,
+    size: int = SIZE,
 ) -> EvaluatedLog:
     """A log whose first campaign is promised `bias` times too much."""
     rng = np.random.default_rng(2)
-    odds = rng.normal(np.log(rate / (1 - rate)), 0.8, SIZE)
+    odds = rng.normal(np.log(rate / (1 - rate)), 0.8, size)
     truth = 1.0 / (1.0 + np.exp(-odds))
-    own = rng.integers(0, campaigns, SIZE).astype(np.int32)
+    own = rng.integers(0, campaigns, size).astype(np.int32)
     scores = np.minimum(np.where(own == 0, bias, 1.0) * truth, 1.0)
-    outcomes = (rng.random(SIZE) < truth).astype(float)
-    by_hour = rng.integers(0, hours, SIZE).astype(np.int32)
+    outcomes = (rng.random(size) < truth).astype(float)
+    by_hour = rng.integers(0, hours, size).astype(np.int32)
     cuts = ("campaign", "hour")
     compact = StreamedLog((OVERALL, *cuts), (OVERALL, *cuts))
-    money = rng.random(SIZE) if bids else None
+    money = rng.random(size) if bids else None
     compact.add(
         LogBatch(scores, outcomes, money, {OVERALL: None, "campaign": own, "hour": by_hour})
     )
@@ -106,6 +112,14 @@ def test_promises_that_come_true_are_said_to():
     assert said[2].startswith("The scores take away ")
     assert all("no more than would be if all were right" in text for text in said[3:])
     assert evaluate_page(right).tiles[0].good
+
+
+def test_of_a_handful_of_rows_it_is_said_that_they_are_too_few():
+    few = log(size=30)
+
+    tile = evaluate_page(few).tiles[0]
+    assert conclusions(few)[0].startswith("In total, there is too little to tell whether pred")
+    assert (tile.good, tile.note.partition("; ")[2]) == (None, "too little to tell")
 
 
 def test_promises_that_do_not_come_true_are_said_not_to():
