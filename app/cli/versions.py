@@ -160,7 +160,7 @@ def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
     def show(found: dict[str, Any]) -> None:
         is_so = f"nothing to {what}: it is so already"
         print_line(f"{done}: {_listed(found['changed'])}" if found["changed"] else is_so)
-        _note_frozen(found["frozen"])
+        _note_frozen([] if change.dry_run else found["frozen"])
 
     service.show(lambda client: client.change(what, request=_of(change)), show)
 

@@ -42,6 +42,8 @@ def test_there_and_back(called, service, published):
     assert lines("rollback", old)[0] == [f"the maps of {old} serve already: click, conversion"]
     assert lines("versions", "unfreeze", "--dry-run")[0] == ["would unfreeze: click, conversion"]
     assert lines("versions", "unfreeze")[0] == ["unfreeze: done: click, conversion"]
+    would = lines("versions", "freeze", "--target", "click", "--dry-run")
+    assert would == (["would freeze: click"], "")
     assert lines("versions", "freeze", "--target", "click")[0] == ["freeze: done: click"]
     shoes = ("--target", "click", "--campaign", "shoes")
     killed, frozen = lines("rollback", "identity", *shoes)
