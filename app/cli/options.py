@@ -1,5 +1,6 @@
 """Options that several commands share, each described once, and groups of them as dataclasses."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
@@ -380,7 +381,8 @@ class ServeOptions:
 Url = Annotated[
     str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
 ]
-LOCAL_URL = "http://127.0.0.1:8080"
+# With the settings of the service that `sirocco up` starts here, its own address.
+LOCAL_URL = f"http://127.0.0.1:{os.environ.get('SIROCCO_PORT') or 8080}"
 RunningUrl = Annotated[str, typer.Option("--url", help="Address of a running service.")]
 _KEY = (
     "Key to call it with. Others on this machine see what a command is given: better set"

@@ -120,12 +120,12 @@ def test_all_that_is_wrong_with_the_environment_is_told_at_once(called):
     assert "SIROCCO_WINDOW: there is no such setting" in run.stderr
 
 
-def test_a_service_that_is_not_there_is_an_error_of_one_line(called):
-    run = called("retrain", "--url", "http://127.0.0.1:9")
-
-    assert run.returncode == 1
-    assert run.stderr.startswith("sirocco: http://127.0.0.1:9 does not answer")
-    assert run.stderr.count("\n") == 1
+def test_a_service_that_is_not_there_is_an_error_of_one_line(called, sirocco):
+    at = ("--url", "http://127.0.0.1:9")
+    for run in (called("retrain", *at), sirocco("retrain", SIROCCO_PORT="9")):
+        assert run.returncode == 1
+        assert run.stderr.startswith("sirocco: http://127.0.0.1:9 does not answer")
+        assert run.stderr.count("\n") == 1
 
 
 def test_a_file_name_is_printed_as_it_is(called):
