@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FIELDS: Final = ("request_id", "trace_id", "job", "target", "version", "seconds")
 _TEXT: Final = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+"""A terminal would obey them, and a name may have them."""
 _OURS: Final = "app"
 _PRIVATE: Final = 0o077
 _known: ContextVar[MappingProxyType[str, Any]] = ContextVar(
@@ -61,6 +63,10 @@ class TextLines(logging.Formatter):
 
     converter = staticmethod(time.gmtime)
     default_msec_format = "%s.%03dZ"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """One line, whatever a name in it has."""
+        return super().formatMessage(record).translate(CONTROLS)
 
 
 class LoggedOutput(TextIOBase):

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from app.datasets.options import Reading
 from app.errors import Advance
-from app.log_lines import LoggedOutput, is_json
+from app.log_lines import CONTROLS, LoggedOutput, is_json
 
 Reached = Callable[..., None]
 CLOSED_PIPE = 141
@@ -45,14 +45,12 @@ def messages() -> Console:
     return _Output(stderr=True, highlight=False)
 
 
-_CONTROLS: Final = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
-"""A terminal would obey them, and a name may have them."""
-_IN_A_LINE: Final = {code: text for code, text in _CONTROLS.items() if code != ord("\n")}
+_IN_A_LINE: Final = {code: text for code, text in CONTROLS.items() if code != ord("\n")}
 
 
 def plain(text: str, style: str = "") -> Text:
     """A text in one line as it is, without markup; control characters as \\x1b."""
-    return Text(text.translate(_CONTROLS), style=style)
+    return Text(text.translate(CONTROLS), style=style)
 
 
 def note(text: str, of: str = "") -> None:

@@ -84,10 +84,11 @@ def test_what_is_below_the_level_is_not_logged(level, ours, of_libraries):
     assert (said.count("app.worker: "), said.count("a library: ")) == (2 * ours, 2 * of_libraries)
 
 
-def test_a_line_of_text_says_which_zone_its_time_is_of():
-    record = logging.makeLogRecord({"created": 86_400.0, "msecs": 5.0})
+def test_a_line_of_text_says_which_zone_its_time_is_of_and_stays_one():
+    record = logging.makeLogRecord({"created": 86_400.0, "msecs": 5.0, "msg": "a\n\x1b[31mb"})
+    shown = TextLines("%(asctime)s %(message)s").format(record)
 
-    assert TextLines("%(asctime)s").format(record) == "1970-01-02 00:00:00.005Z"
+    assert shown == r"1970-01-02 00:00:00.005Z a\x0a\x1b[31mb"
 
 
 def test_a_name_that_is_no_utf_8_is_logged_all_the_same():
