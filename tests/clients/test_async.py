@@ -50,6 +50,15 @@ def with_buffer(
     return with_client(url, run)
 
 
+def test_a_closed_client_says_so():
+    async def nothing(sirocco: AsyncSirocco) -> AsyncSirocco:
+        return sirocco
+
+    sirocco = with_client("http://127.0.0.1:9", nothing)
+    with pytest.raises(Closed, match="the client is closed"):
+        asyncio.run(sirocco.calibrate("click", "shoes", [0.1]))
+
+
 @pytest.mark.parametrize("binary", [True, False, None])
 def test_many_calls_at_a_time_give_the_same_as_the_atlas(lasting, published, atlas, binary):
     """To the last bit, each its own answer."""

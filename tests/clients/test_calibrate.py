@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from sirocco_client import BadInput, Refused, Sirocco
+from sirocco_client import BadInput, Closed, Refused, Sirocco
 
 CAMPAIGNS = ["shoes", "hats", "never seen", "shoes"] * 30
 SCORES = np.linspace(0.0, 1.0, len(CAMPAIGNS)) ** 3
@@ -43,6 +43,15 @@ def test_more_scores_than_the_service_takes_are_asked_in_parts(lasting, publishe
     assert mixed.probabilities.tolist() == atlas(CAMPAIGNS, SCORES).tolist()
     assert mixed.levels == tuple(atlas.level(campaign) for campaign in CAMPAIGNS)
     assert one.probabilities.tolist() == atlas(["hats"] * len(SCORES), SCORES).tolist()
+
+
+def test_a_closed_client_says_so():
+    """No error of httpx, and no raw scores."""
+    with Sirocco("http://127.0.0.1:9", fallback="raw") as sirocco:
+        pass
+
+    with pytest.raises(Closed, match="the client is closed"):
+        sirocco.calibrate("click", "shoes", [0.1])
 
 
 def test_before_the_first_version_scores_come_back(service):

@@ -113,8 +113,8 @@ class Sirocco(_Client):
         which nine of ten true probabilities lie, `quantile=0.2` for `quantiles`. For a product of
         targets `scores` has those of each factor, such as `{"click": [.02], "conversion": [.1]}`,
         and with `values` `expected_values` are in the answer. `model_version` names the version of
-        the model that made the scores, whose own maps then serve. Raises BadInput, Refused, or
-        Unavailable when there is no fallback.
+        the model that made the scores, whose own maps then serve. Raises BadInput, Refused,
+        Closed, or Unavailable when there is no fallback.
         """
         wanted = WantedIntervals.of(interval, quantile)
         names = of_version(campaigns, model_version)

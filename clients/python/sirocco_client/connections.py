@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 import httpx
 
-from sirocco_client.errors import BadInput
+from sirocco_client.errors import BadInput, Closed
 from sirocco_client.requests import HttpRequest, HttpResponse
 
 AttemptResult = HttpResponse | httpx.TransportError
@@ -113,7 +113,8 @@ class Connections:
         self._http = httpx.Client(**address.options())
 
     def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
-        """One try, whose failure is a result too."""
+        """One try, whose failure is a result too; raises Closed."""
+        _check_open(self._http)
         try:
             return self.ask(request, deadline)
         except httpx.TransportError as error:
@@ -144,7 +145,8 @@ class AsyncConnections:
         self._http = httpx.AsyncClient(**address.options())
 
     async def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
-        """One try, whose failure is a result too."""
+        """One try, whose failure is a result too; raises Closed."""
+        _check_open(self._http)
         try:
             return await self.ask(request, deadline)
         except httpx.TransportError as error:
@@ -173,6 +175,11 @@ class AsyncConnections:
     async def close(self) -> None:
         """Closes every connection."""
         await self._http.aclose()
+
+
+def _check_open(http: httpx.Client | httpx.AsyncClient) -> None:
+    if http.is_closed:
+        raise Closed("the client is closed")
 
 
 def _is_sendable(key: str) -> bool:
