@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibrators.samples import Floats, Integers, sum_at
-from evaluation.metrics.predictions import Groups, Runs, ranking
+from evaluation.metrics.predictions import Groups, Runs, quotients, ranking
 
 Ties = Literal["definition", "half", "worst"]
 
@@ -192,12 +192,12 @@ class RevenuePairs:
     @property
     def worst(self) -> Floats:
         """Share of `best` that the reverse order makes, shape (n_groups,)."""
-        return (self.best - self.stake) / self.best
+        return quotients(self.best - self.stake, self.best)
 
     @property
     def tied_share(self) -> Floats:
         """Share of `stake` in pairs of equal scores, shape (n_groups,)."""
-        return self.tied / self.stake
+        return quotients(self.tied, self.stake)
 
 
 def _scaled(values: Floats) -> Floats:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation import cs_auc, gcs_auc, grouped_cs_auc
+from evaluation.metrics.cs_auc_pairs import RevenuePairs
 from tests.evaluation.cs_auc_oracle import pair_sums
 from tests.evaluation.priced_of_kind import FRACTIONAL, priced
 
@@ -79,6 +80,13 @@ def test_what_is_left_out_is_told():
     assert result.per_group == {"kept": 1.0}
     assert (result.value, result.groups_kept) == (1.0, 1)
     assert (result.share_left_out, result.bids_left_out) == (0.6, 0.5)
+
+
+def test_what_is_nothing_beside_the_bids_of_other_groups_is_undefined():
+    revenue, groups = np.array([1e-200, 0.0, 1e200, 0.0]), np.array([0, 0, 1, 1])
+    pairs = RevenuePairs.of(np.arange(4.0), revenue, np.ones(4), groups, 2)
+
+    assert [isnan(part) for part in (*pairs.worst, *pairs.tied_share)] == [True, False] * 2
 
 
 def test_nothing_left_is_undefined():
