@@ -25,7 +25,7 @@ def off_by(ratio: float) -> str:
     if np.isinf(ratio):
         return "nothing came of what was predicted"
     if ratio >= 2.0:
-        return f"{format(ratio, '.3g' if ratio < 100.0 else ',.0f')} times too many"
+        return f"{shown(ratio, '.3g' if ratio < 100.0 else ',.0f')} times too many"
     return f"{percent(abs(ratio - 1.0))} too {'many' if ratio > 1.0 else 'few'}"
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.reports.scale import alike, number, percent, percents
 from app.results.formatting import cells, clean, counted, shortened, shown
+from app.results.formatting import percent as share
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,11 @@ def test_numbers_of_a_column_have_as_many_decimals():
 def test_a_share_is_in_percent():
     assert (percent(0.1234), percent(math.nan)) == ("12.3 %", "-")
     assert [shown(value, ".3f") for value in (0.5, math.inf, -math.inf)] == ["0.500", "∞", "-∞"]
+
+
+def test_what_fills_no_page():
+    assert [shown(value, ".3f") for value in (1e14, 1e200)] == ["100000000000000.000", "1.000e+200"]
+    assert (shown(-6.5e268, "+.2f"), share(1e98)) == ("-6.50e+268", "1e+100 %")
 
 
 @pytest.mark.parametrize(
