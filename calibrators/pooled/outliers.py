@@ -4,6 +4,7 @@ no market gives, tracking outages of all campaigns, and bursts of bots in some.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from math import log
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -301,6 +302,11 @@ _FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
 fewer jump by themselves, and more are a market."""
 
 
+_LIKELY_HIT = 0.25
+"""The chance from which on a campaign's hours are set aside, where a burst is certain: hours of
+bots cost more than those of a campaign with few clicks that is raised by chance."""
+
+
 class BurstScan(NamedTuple):
     """Of a block, the positives that are usual and that are observed; and of the hours just before
     each hour the ratio, 1 at least, since a cycle's morning is not raised against it, and the usual
@@ -377,14 +383,24 @@ def _bursts(scans: Scans, tested: Floats, peers: Peers) -> Iterator[Burst]:
             continue
         span, place = divmod(int(np.argmax(sums[:, first])), len(_SHARES))
         span += 1
-        least = np.log1p(-_SHARES[place]) - np.log(_SHARES[place])
-        rows = [scan.evidence(span)[:, first] > least for scan in scans()]
+        rows = _hit(scans, first, span, _SHARES[place], 0.5)
         together = int(peers.sum(np.array([np.count_nonzero(some)]) for some in rows)[0])
         enough = max(_FEWEST_TOGETHER, _LEAST_TOGETHER * tested[first])
         if enough <= together <= _MOST_TOGETHER * tested[first]:
             lasts = _length(scans, Burst(rows, first, first), span, peers)
             behind = first + min(lasts, LONGEST_BURST)
+            share = together / tested[first]
+            rows = _hit(scans, first, max(behind - first, 1), share, _LIKELY_HIT)
             yield Burst(rows, first, first + lasts)
+
+
+def _hit(
+    scans: Scans, first: int, span: int, share: float, chance: float
+) -> list[NDArray[np.bool_]]:
+    """The campaigns of each block, (c,), that are raised in so many hours from the first on with
+    more than this chance, where such a share of all is."""
+    least = log(chance / (1 - chance)) - log(share / (1 - share))
+    return [scan.evidence(span)[:, first] > least for scan in scans()]
 
 
 def _length(scans: Scans, burst: Burst, span: int, peers: Peers) -> int:
