@@ -301,7 +301,6 @@ _FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
 """Campaigns that are raised together, as number and as shares of those that expect a positive:
 fewer jump by themselves, and more are a market."""
 
-
 _LIKELY_HIT = 0.25
 """The chance from which on a campaign's hours are set aside, where a burst is certain: hours of
 bots cost more than those of a campaign with few clicks that is raised by chance."""
@@ -422,7 +421,7 @@ def _length(scans: Scans, burst: Burst, span: int, peers: Peers) -> int:
 _LOOKS = 6
 """At all campaigns, each with what the look before leaves usual."""
 
-_RAISED_BY, _ODDS_OF_BOTS, _CERTAIN = 3.0, 0.1, 100.0
+_RAISED_BY, _ODDS_OF_BOTS, _CERTAIN = 2.5, 0.1, 100.0
 """What bots may make of a campaign, and the odds of it, as far as a market is looked for; and nats,
 of which more would overflow."""
 
