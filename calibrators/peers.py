@@ -57,6 +57,8 @@ class Peers(ABC):
 
     def joined(self, *columns: Array, to_first: bool = False) -> Part:
         """Columns of all workers, each end to end; its own where only the first needs them all."""
+        if self.count == 1:
+            return columns
         found = list(self.gather([columns], to_first)) or [columns]
         return tuple(map(np.concatenate, zip(*found, strict=True)))
 

@@ -4,11 +4,8 @@ Campaigns may have calibrators of their own, and a refit may be of some campaign
 is read from the store, block by block.
 """
 
-import ctypes
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +21,7 @@ from calibrators.maps.look_up import drop_spare_tables
 from calibrators.methods.refit import Fitted, Method, PerCampaign, Reason, ScaleOfScores
 from calibrators.model_versions import refit_by_version
 from calibrators.registry import METHODS, make_method
-from calibrators.samples import let_go
+from calibrators.samples import give_heap_back, let_go
 
 Divided = Callable[[str, str, History, object, bool], Fitted | None]
 """A refit, of a target by a calibrator, that others help with; None where they do not."""
@@ -80,14 +77,10 @@ class Methods:
 
 
 def give_memory_back() -> None:
-    """What a fit or a training took for a moment. Freed blocks lie between others that live on,
-    so glibc would keep all of it, and more after each, as no two take the same."""
+    """What a fit or a training took for a moment."""
     drop_spare_tables()
     let_go()
-    if sys.platform == "linux":
-        # Of glibc alone.
-        with suppress(AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
+    give_heap_back()
 
 
 def only(atlas: Atlas, campaigns: Collection[str]) -> Atlas:

@@ -23,6 +23,9 @@ COORDINATES = 4
 _LEARNT_FROM = 256
 """Campaigns, those of which most is known."""
 
+_AT_ONCE = 16 * 1024
+"""Campaigns of which it is looked at once whose they are."""
+
 _LEAST_SHARE, _FEWEST = 0.1, 8.0
 """Of the campaigns in a family, and campaigns: less are outliers, not a family."""
 
@@ -164,9 +167,10 @@ def find_families(
     *columns, earlier = peers.joined(*_most_known(seen, before))
     *columns, earlier = _most_known(Deviations(*columns), earlier)
     found = _families(Deviations(*columns), earlier)
-    memberships, _ = found.memberships(seen)
     if len(found.shares) == 1:
-        return found, memberships, np.full(len(before), -1)
+        return found, np.ones((len(before), 1)), np.full(len(before), -1)
+    spans = np.array_split(np.arange(len(before)), -(-max(len(before), 1) // _AT_ONCE))
+    memberships = np.vstack([found.memberships(seen.chosen(rows))[0] for rows in spans])
     likeliest = np.argmax(memberships, axis=1)
     kept = (before >= 0) & (before < len(found.shares))
     kept &= memberships[np.arange(len(before)), likeliest] < _SURE

@@ -29,7 +29,7 @@ from calibrators.pooled.hierarchy import (
     trust_in,
 )
 from calibrators.pooled.spline import Coordinates
-from calibrators.samples import Floats, Integers, expit, sum_at
+from calibrators.samples import Floats, Integers, expit, scratch_of, sum_at
 
 _LEAST = 1e-12
 """No variance by chance is less: rounding may leave none."""
@@ -323,17 +323,18 @@ class Shape:
         """Look for families of campaigns, at the mode, and make them the groups of the tree;
         whether there were or are any."""
         were, blocks = self.tree.groups, self.blocks
-        parts = map(self._deviations, blocks)
-        seen = Deviations(*map(np.concatenate, zip(*parts, strict=True)))
+        scratch = scratch_of(blocks)
+        parts = scratch.kept(map(self._deviations, blocks))
+        seen = Deviations(*map(scratch.joined, zip(*parts, strict=True)))
+        del parts
         before = np.concatenate([block.groups for block in blocks])
         found, memberships, rows = find_families(seen, before, self.peers)
         some = len(found.shares) if len(found.shares) > 1 else 0
-        curves = [self.tree.parents[block.groups] + block.values for block in blocks]
-        self.tree = self.tree.with_groups(found.means[:some])
+        parents, self.tree = self.tree.parents, self.tree.with_groups(found.means[:some])
         columns = by_block(blocks, rows), by_block(blocks, memberships)
-        for block, curve, own, likely in zip(blocks, curves, *columns, strict=True):
+        for block, own, likely in zip(blocks, *columns, strict=True):
+            block.values = parents[block.groups] + block.values - self.tree.parents[own]
             block.groups, block.memberships = own, likely if some else None
-            block.values = curve - self.tree.parents[own]
         self.families = found if some else None
         return bool(some or len(were))
 

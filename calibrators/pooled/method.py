@@ -315,7 +315,7 @@ class _Refit:
     def _fitted(self, jumps: int) -> Fitted:
         shape = self._shape
         knots = ServedKnots(shape.coordinates.knots, shape.steps, shape.grid)
-        found = list(zip(*self._solved(), strict=True))
+        found = list(zip(*self._scratch.kept(self._solved()), strict=True))
         hours = self._hours(map(knots.probabilities, shape.blocks, found[0]))
         campaigns = CampaignDeviations.of(shape, self._peers)
         served = self._served(campaigns.names, knots, *found)
@@ -362,9 +362,11 @@ class _Refit:
         blocks."""
         of_shared, missing = self._uncertainty().shared(), missing_variance(missed, self._peers)
         above = served_shared_curves(self._shape)
-        every = np.vstack((above, *self._peers.joined(np.vstack(curves), to_first=True)))
-        spreads = np.vstack((of_shared, *self._peers.joined(np.vstack(variances), to_first=True)))
-        return _Served(campaigns, knots, every, spreads + missing)
+        joined = self._scratch.joined
+        own = self._peers.joined(joined(curves), joined(variances), to_first=True)
+        every, spreads = (joined(part) for part in zip((above, of_shared), own, strict=True))
+        spreads += missing
+        return _Served(campaigns, knots, every, spreads)
 
     def _levels(
         self, hours: Sequence[CampaignHours], ages: Floats

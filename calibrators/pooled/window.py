@@ -21,7 +21,7 @@ from calibrators.pooled.cells import CELL_WIDTH, Cells, log_odds, middles
 from calibrators.pooled.fit import NO_STEPS, Shape, Steps
 from calibrators.pooled.hierarchy import Priors, Variances
 from calibrators.pooled.spline import AS_IS, Coordinates, Knots, Stretch, Stretches
-from calibrators.samples import Floats, Integers, Scratch, expit, sum_at
+from calibrators.samples import Floats, Integers, Scratch, expit, scratch_of, sum_at
 
 MOST = 1024
 """Campaigns of a span: what a refit makes of one at a time, hour by hour, takes some 100 MB."""
@@ -310,7 +310,8 @@ class CampaignDeviations(NamedTuple):
         blocks = shape.blocks
         names = peers.names([name for block in blocks for name in block.campaigns])
         # By block: the last bits hang on how many are multiplied at once.
-        deviations = np.vstack([block.values @ shape.coordinates.basis.T for block in blocks])
+        scratch, basis = scratch_of(blocks), shape.coordinates.basis
+        deviations = scratch.joined(scratch.kept(block.values @ basis.T for block in blocks))
         groups = np.concatenate([block.groups for block in blocks])
         return cls(tuple(names), *peers.joined(deviations, groups, to_first=True))
 
