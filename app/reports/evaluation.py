@@ -73,7 +73,7 @@ def _tiles(log: EvaluatedLog) -> list[Tile]:
         Tile("log loss", shown(numbers["log_loss"], ".5f"), f"RIG {shown(numbers['rig'], '.3f')}"),
         Tile("AUC", shown(numbers["auc"], ".4f"), "a random order has 0.5"),
     ]
-    name, what = ("gc_3", "GC-3") if "gc_3" in numbers else ("cal_3", "Cal-3")
+    name, what = ("gc_3", "GC-3") if len(log.campaigns or ()) > 1 else ("cal_3", "Cal-3")
     floor = shown(numbers[f"{name}_floor"], ".3f")
     tiles.append(Tile(what, shown(numbers[name], ".3f"), f"the truth itself: {floor}"))
     if "cs_auc" in numbers:

@@ -7,7 +7,7 @@ import pytest
 
 from app.reports.evaluation import evaluate_page
 from app.reports.page import Chart, Page
-from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, off_by, summary
+from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, off_by, overview, summary
 from evaluation.streaming.log import OVERALL, Groupings, StreamedLog
 from evaluation.streaming.log_metrics import group_ratios, log_metrics
 from evaluation.streaming.rows import LogBatch, Sums
@@ -120,6 +120,13 @@ def test_of_a_handful_of_rows_it_is_said_that_they_are_too_few():
     tile = evaluate_page(few).tiles[0]
     assert conclusions(few)[0].startswith("In total, there is too little to tell whether pred")
     assert (tile.good, tile.note.partition("; ")[2]) == (None, "too little to tell")
+
+
+def test_a_log_of_one_campaign_has_the_tile_that_its_table_has():
+    tiles, lines = evaluate_page(log(campaigns=1)).tiles, overview(log(campaigns=1))[0].lines
+
+    assert tiles[3].label == "Cal-3"
+    assert lines[3].value.startswith(tiles[3].value)
 
 
 def test_promises_that_do_not_come_true_are_said_not_to():
