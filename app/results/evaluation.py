@@ -202,8 +202,14 @@ def _slices(log: EvaluatedLog) -> Iterator[str]:
             yield _off(what, table)
 
 
+def beyond_chance(table: SliceTable, what: str) -> str:
+    """How many of the slices are off by more than chance."""
+    verb = "is" if table.off == 1 else "are"
+    return f"{table.off:,} of {len(table):,} {what} {verb} off by more than chance"
+
+
 def _off(what: str, table: SliceTable) -> str:
-    said = f"{table.off:,} of {len(table):,} {what} are off by more than chance"
+    said = beyond_chance(table, what)
     if not table.more_than_chance:
         return f"{said}, no more than would be if all were right."
     worst = table.worst_first[0]

@@ -184,7 +184,7 @@ def test_the_worst_slice_stands_first_and_a_tiny_one_does_not_shout(tmp_path, ca
 
     named = [line.split()[0] for line in run.stdout.splitlines() if line.split()[:1] != []]
     assert [name for name in named if name in sizes] == ["off", "right", "tiny"]
-    assert "1 of 3 campaigns are off by more than chance; off most: at least 79 % too many." in (
+    assert "1 of 3 campaigns is off by more than chance; off most: at least 79 % too many." in (
         run.stdout
     )
 

@@ -98,7 +98,7 @@ def test_campaigns_have_no_models_of_their_own(refused, service):
 
 CLICK = {"fitted": 1200, "skipped": {}, "calibrator": "pooled", "overridden": {"sir": 2}}
 HELD = {"passed": 1190, "kept": 3, "parent": 0, "bounded": 7, "target": "kept"}
-ALL_PASSED = {"passed": 5, "kept": 0, "parent": 0, "bounded": 0, "target": "passed"}
+ALL_PASSED = {"passed": 1, "kept": 0, "parent": 0, "bounded": 0, "target": "passed"}
 
 
 def test_what_the_guard_held_back_is_told(called, service, worked):
@@ -116,13 +116,13 @@ def test_what_the_guard_held_back_is_told(called, service, worked):
 
 @pytest.mark.parametrize("guarded", [None, ALL_PASSED])
 def test_where_nothing_was_held_back_nothing_is_said(called, service, worked, guarded):
-    fitted = {"fitted": 5, "skipped": {}, "calibrator": "sir", "overridden": {}, "guard": guarded}
+    fitted = {"fitted": 1, "skipped": {}, "calibrator": "sir", "overridden": {}, "guard": guarded}
     targets = {"click": fitted, "conversion": {"source": "none"}}
     worked(result={"version": "000003-ef", "targets": targets})
 
     run = called("retrain", "--url", service.url)
 
-    assert run.stderr.splitlines() == ["click: 5 maps by sir"]
+    assert run.stderr.splitlines() == ["click: 1 map by sir"]
 
 
 def test_only_what_was_asked_for_is_told_and_what_is_frozen_is_no_new_map(called, service, worked):

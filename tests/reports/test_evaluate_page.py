@@ -136,7 +136,7 @@ def test_promises_that_do_not_come_true_are_said_not_to():
     assert said[0].startswith("In total, ")
     assert "too many positives are predicted: PCOC 1." in said[0]
     assert "chance explains" in said[1]
-    assert said[3].startswith("1 of 5 campaigns are off by more than chance; c0 most: at least ")
+    assert said[3].startswith("1 of 5 campaigns is off by more than chance; c0 most: at least ")
     assert evaluate_page(wrong).tiles[0].good is False
 
 

@@ -34,7 +34,15 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.backtest import RAW
-from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
+from app.results.evaluation import (
+    EvaluatedLog,
+    SliceTable,
+    beyond_chance,
+    conclusions,
+    notes,
+    overview,
+    summary,
+)
 from app.results.fields import (
     FIELD_HEADINGS,
     SEGMENT_HEADINGS,
@@ -248,10 +256,7 @@ def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
 def _title(table: SliceTable, what: str) -> str:
     chance = table.off_by_chance
     expected = f"up to {chance:,.0f}" if chance > 0.5 else "hardly any"
-    return (
-        f"{table.off:,} of {len(table):,} {what} are off by more than chance"
-        f" (if all were right, {expected} would seem so)"
-    )
+    return f"{beyond_chance(table, what)} (if all were right, {expected} would seem so)"
 
 
 def _slices(table: SliceTable, heading: str, rows: Iterable[int]) -> Table:
