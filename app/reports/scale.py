@@ -94,6 +94,8 @@ _FARTHEST: Final = 1e15
 # Under it a value is zero.
 _NEAREST: Final = 1e-100
 _MOST_DECADES: Final = 9.0
+_MOST_TICKS: Final = 6
+_LEAST_REACH, _LARGEST_RATIO = 1.25, 100.0
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _IN_DECADE: Final = (
     (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0),
@@ -137,7 +139,7 @@ def linear_scale(
     room: float = 0.06,
     least_step: float = 0.0,
     form: FormAll = alike,
-    most: int = 6,
+    most: int = _MOST_TICKS,
 ) -> Scale:
     """An axis that holds all finite values, and those of `include`, with room at both ends, but
     none behind a value of `end_on`: bars stand on zero."""
@@ -156,7 +158,6 @@ def log_scale(
     include: Sequence[float] = (),
     most_high: float = math.inf,
     form: Form = number,
-    most: int = 6,
 ) -> Scale:
     """An axis that holds all finite values above zero, and those of `include`."""
     known = _known(values, include)
@@ -165,17 +166,15 @@ def log_scale(
     low = max(float(positive.min(initial=high)), high / 10**_MOST_DECADES)
     room = max((high / low) ** 0.06, 1.03)
     low, high = low / room, min(high * room, most_high)
-    ticks = _log_ticks(low, high, most)
+    ticks = _log_ticks(low, high)
     return Scale(low, high, ticks, [form(tick) for tick in ticks], True)
 
 
-def ratio_scale(
-    values: Iterable[Floats], *, reach: float = 1.25, farthest: float = 100.0, form: Form = number
-) -> Scale:
-    """A logarithmic axis around 1 that ends at `farthest`, and at the least at `reach`."""
+def ratio_scale(values: Iterable[Floats], *, form: Form = number) -> Scale:
+    """A logarithmic axis around 1 that ends at 100, and at the least at 1.25."""
     known = (found[np.isfinite(found) & (found > 0)] for found in values)
-    held = [np.clip(found, 1 / farthest, farthest) for found in known]
-    return log_scale(held, include=(1 / reach, reach), form=form)
+    held = [np.clip(found, 1 / _LARGEST_RATIO, _LARGEST_RATIO) for found in known]
+    return log_scale(held, include=(1 / _LEAST_REACH, _LEAST_REACH), form=form)
 
 
 def drawable(values: Iterable[Floats]) -> Floats:
@@ -213,14 +212,14 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     return [tick for place in places if low <= (tick := round(place * step, digits)) <= high]
 
 
-def _log_ticks(low: float, high: float, most: int) -> list[float]:
+def _log_ticks(low: float, high: float) -> list[float]:
     if high / low < _NARROW:
-        return _linear_ticks(low, high, most)
+        return _linear_ticks(low, high, _MOST_TICKS)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for multiples in _IN_DECADE:
         ticks = [m * 10.0**d for d in range(first, last + 1) for m in multiples]
         ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= most:
+        if len(ticks) <= _MOST_TICKS:
             return ticks
-    step = math.ceil(len(ticks) / most)
+    step = math.ceil(len(ticks) / _MOST_TICKS)
     return ticks[::step]

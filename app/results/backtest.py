@@ -121,14 +121,14 @@ _DECIDES: Final = "log_loss"
 _CALIBRATION: Final = "gc_3"
 
 
-def backtest_conclusion(found: Significance, raw: str, against: str) -> str:
+def backtest_conclusion(found: Significance, against: str) -> str:
     """Whether `against` beats the raw scores, and how the others compare with it.
 
     The log loss decides, because only the true probabilities make it least; where GC-3 is
     beyond chance the other way round, that is said.
     """
-    said = [_pair(found, against, raw)] if against != raw else []
-    others = [name for name in compared_with(found, against) if name != raw]
+    said = [_pair(found, against, RAW)] if against != RAW else []
+    others = [name for name in compared_with(found, against) if name != RAW]
     return " ".join([*said, *_others(found, others, against)])
 
 
@@ -188,7 +188,7 @@ class Backtested:
         """One or two sentences; empty without significance."""
         if self.significance is None:
             return ""
-        return backtest_conclusion(self.significance, RAW, self.against)
+        return backtest_conclusion(self.significance, self.against)
 
     @property
     def best(self) -> str:

@@ -40,9 +40,7 @@ def significance(**pairs: tuple[Difference, Difference]) -> Significance:
 )
 def test_a_pair(log_loss, gc_3, said):
     """The log loss decides; GC-3 is mentioned where it is beyond chance the other way."""
-    assert backtest_conclusion(significance(sir_raw=(log_loss, gc_3)), "raw", "sir").startswith(
-        said
-    )
+    assert backtest_conclusion(significance(sir_raw=(log_loss, gc_3)), "sir").startswith(said)
 
 
 def test_the_others_stand_in_groups():
@@ -54,7 +52,7 @@ def test_the_others_stand_in_groups():
         bbq_sir=(UNCLEAR, BETTER),
     )
 
-    assert backtest_conclusion(found, "raw", "sir").endswith(
+    assert backtest_conclusion(found, "sir").endswith(
         "beta and platt are better, isotonic is worse than sir; bbq cannot be told apart from sir."
     )
 

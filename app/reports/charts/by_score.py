@@ -135,7 +135,6 @@ _REACH_QUANTILES: Final = 1.6
 _TOP, _RIGHT, _BOTTOM = 28.0, 14.0, 44.0
 _LOSS_TOP, _ERROR_BOTTOM = 304.0, 176.0
 _MOST_TICKS: Final = 12
-# Whiskers of more series hide each other.
 _APART: Final = 0.14
 _COLUMNS_QUANTILES: Final = (
     "group",
