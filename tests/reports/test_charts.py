@@ -160,6 +160,15 @@ def test_a_group_without_positives_has_a_mark_at_the_edge():
     assert "hollow triangle" in chart.caption
 
 
+def test_a_group_without_predictions_has_a_mark_at_the_edge():
+    """Scores that were rounded to zero, and not to the lowest that there is."""
+    diagram = reliability_diagram([0.0, 0.0, 0.5, 0.6], [0, 1, 1, 0], 2)
+    chart = reliability_chart({"sir": diagram})
+
+    assert marks(chart, 2) == 2
+    assert "hollow triangle" in chart.caption
+
+
 def test_many_series_have_no_whiskers():
     few, many = reliability("raw", "sir"), reliability(*"abcd")
 

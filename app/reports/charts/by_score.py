@@ -13,6 +13,7 @@ from app.reports.axes import (
     name_axes,
     paint_edges,
     paint_line,
+    paint_side_edges,
     point_values,
     reference_line,
     right_margin,
@@ -67,6 +68,7 @@ def reliability_chart(series: Mapping[str, ReliabilityDiagram]) -> Chart:
     """Diagrams by the name of their predictions, on logarithmic axes."""
     title = "Predicted and observed"
     rates = [diagram.rates for diagram in series.values()]
+    probabilities = [diagram.probabilities for diagram in series.values()]
     scale = _scale(series)
     numbers = style_numbers(series)
     whiskers = len(series) <= _MOST_WHISKERS
@@ -77,13 +79,12 @@ def reliability_chart(series: Mapping[str, ReliabilityDiagram]) -> Chart:
         _frame(axes, scale)
         for name, diagram in series.items():
             _paint(axes, series_style(numbers[name]), diagram, scale, whiskers=whiskers)
-        x = np.concatenate([diagram.probabilities for diagram in series.values()])
-        x = np.clip(x, scale.low, scale.high)
+        x = np.clip(np.concatenate(probabilities), scale.low, scale.high)
         return point_values(axes, x, np.concatenate(rates), texts_of(table))
 
     how = _CAPTION + (_WHISKERS if whiskers else "")
     svg, said = drawn(_HEIGHT, title, rates, paint)
-    how += edge_note(scale, rates)
+    how += edge_note(scale, [*rates, *probabilities])
     return Chart(title, how, svg, table, list(numbers.items()), said)
 
 
@@ -105,13 +106,15 @@ def _frame(axes: "Axes", scale: Scale) -> None:
 def _paint(
     axes: "Axes", style: SeriesStyle, diagram: ReliabilityDiagram, scale: Scale, *, whiskers: bool
 ) -> None:
-    x = np.clip(diagram.probabilities, scale.low, scale.high)
+    columns = (diagram.probabilities, diagram.rates, diagram.lower, diagram.upper)
+    x, y, low, high = (np.clip(column, scale.low, scale.high) for column in columns)
     if whiskers:
-        low, high = (np.clip(end, scale.low, scale.high) for end in (diagram.lower, diagram.upper))
         axes.vlines(x, low, high, color=series_colour(style.colour), linewidth=1.1, alpha=0.7)
-    shown = np.where(scale.inside(diagram.rates), diagram.rates, np.nan)
+    inside = scale.inside(diagram.rates) & scale.inside(diagram.probabilities)
+    shown = np.where(inside, diagram.rates, np.nan)
     axes.plot(x, shown, linewidth=1.6, dashes=style.dashes or (None, None), **look(style))
     paint_edges(axes, style, x, diagram.rates, scale)
+    paint_side_edges(axes, style, diagram.probabilities, y, scale)
 
 
 def _table(
