@@ -211,7 +211,7 @@ def beyond_chance(table: SliceTable, what: str) -> str:
 def _off(what: str, table: SliceTable) -> str:
     said = beyond_chance(table, what)
     if not table.more_than_chance:
-        return f"{said}, no more than would be if all were right."
+        return f"{said}, as may be if all are right."
     worst = table.worst_first[0]
     lower, upper = (float(ends[worst]) for ends in table.ends_for_all)
     name, least = shortened(table.names[worst], _LONGEST_NAME), max(lower, min(upper, 1.0))

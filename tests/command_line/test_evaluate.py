@@ -196,6 +196,7 @@ def test_hours_of_a_day_stand_in_order_and_more_by_how_far_off_they_are(tmp_path
 
     assert sum(line.startswith("2026-01-0") for line in run.stdout.splitlines()) == 10
     assert "of 30 hours are off by more than chance" in run.stdout
+    assert "(if all were right, up to 2 on average)" in run.stdout
 
 
 def test_a_log_too_long_to_be_held_says_so(log, answered, monkeypatch):
