@@ -43,7 +43,10 @@ HOW_TO_READ = (
     " inside a campaign's N score bins, in campaigns with 5 N conversions or more: 0 is right; in"
     " brackets, how much lower (-) or higher (+) than without calibration."
 )
-ABOUT_ORACLE = f"The row {ORACLE} learns from conversions that nobody can know yet."
+ABOUT_ROWS = (
+    f"The row {NONE} is of the {RAW} scores, and {ORACLE} learns from conversions that nobody can"
+    " know yet."
+)
 _COLUMNS = {"pcoc": "PCOC", "gc_3": "GC-3", "gc_4": "GC-4", "gc_5": "GC-5"}
 
 
@@ -172,7 +175,7 @@ class DelayedRun:
         clicks = sum(len(backtest.rows) for backtest in found.values())
         what = next(iter(found)) if len(found) == 1 else f"mean of {len(found)} logs"
         show_delayed(_cards(found), _title(what, clicks))
-        note(f"\n{HOW_TO_READ} {ABOUT_ORACLE}")
+        note(f"\n{HOW_TO_READ} {ABOUT_ROWS}")
         if single is not None and single.significance is not None:
             show_differences(single, single.significance)
         for line in _remarks(found, self.reading):
