@@ -109,7 +109,6 @@ class SideFile:
 
     def _batch(self, rows: LogRows) -> SideBatch:
         columns = self.columns
-
         named, timed, judged, priced = (
             name in rows.columns
             for name in (columns.campaign, columns.time, columns.outcome, columns.bid)

@@ -18,7 +18,7 @@ from evaluation.bootstrap.blocks import CELL_SPAN, BlockCells, Blocks, CellMatri
 from evaluation.metrics.cal_n import bin_sizes, cal_n_of_bins
 from evaluation.metrics.calibration import log_odds
 from evaluation.metrics.gc_n import POSITIVES_PER_BIN, CampaignErrors
-from evaluation.metrics.predictions import Mask
+from evaluation.metrics.predictions import Mask, quotients
 
 _STEPS = 60
 _CLOSE = 1e-12
@@ -44,10 +44,8 @@ class BlockAuc:
         positives: Floats = self.matrix.positives @ times
         negatives: Floats = self.matrix.weights @ times - positives
         below = np.cumsum(negatives, axis=0) - 0.5 * negatives
-        with np.errstate(divide="ignore", invalid="ignore"):
-            won: Floats = (below * positives).sum(axis=0) / positives.sum(axis=0)
-            won /= negatives.sum(axis=0)
-        return won
+        won = quotients((below * positives).sum(axis=0), positives.sum(axis=0))
+        return quotients(won, negatives.sum(axis=0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,8 +172,7 @@ class BlockCsAuc:
             best += value * level.sum(axis=0) * below.sum(axis=0)
             below += level
             below_revenue += value * level
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return won / best
+        return quotients(won, best)
 
 
 def _counts(rows: Integers, blocks: Integers, shape: tuple[int, int]) -> Any:

@@ -31,7 +31,7 @@ from evaluation.bootstrap.ranking import BlockAuc, BlockCalibratedLogLoss, Block
 from evaluation.metrics.calibrated_loss import bias_split, calibrated_and_plain
 from evaluation.metrics.calibration import both_outcomes, scorecard
 from evaluation.metrics.cs_auc import cs_auc
-from evaluation.metrics.predictions import Mask, Predictions
+from evaluation.metrics.predictions import Mask, Predictions, quotients
 
 MOST_ROWS: Final = 10_000_000
 """Rows that are held; of a longer log a sample is."""
@@ -288,10 +288,9 @@ class _CalibratedSquares:
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
         bias, rest = self.bias.drawn(multiplicities), self.rest.drawn(multiplicities)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            shift = (bias.positives - bias.expected) / bias.weights
-            residual = (rest.positives - rest.expected) / rest.weights
-            return rest.squares / rest.weights - 2.0 * shift * residual + shift**2
+        shift = quotients(bias.positives - bias.expected, bias.weights)
+        residual = quotients(rest.positives - rest.expected, rest.weights)
+        return quotients(rest.squares, rest.weights) - 2.0 * shift * residual + shift**2
 
 
 A: Final = "A"

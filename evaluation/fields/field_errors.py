@@ -199,8 +199,7 @@ class FieldSums:
     def sigmas(self) -> Floats:
         """Positives above what was predicted, in standard deviations, (k,); 0 where none can be."""
         missed = self.positives - self.expected
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(missed == 0.0, 0.0, missed / np.sqrt(self.variance))
+        return np.where(missed == 0.0, 0.0, quotients(missed, np.sqrt(self.variance)))
 
     @cached_property
     def p_values(self) -> Floats:
@@ -228,8 +227,7 @@ def _certain(expected: Floats, variance: Floats) -> Floats:
 
 def equal_trials(expected: Floats, positives: Floats, variance: Floats) -> Floats:
     """How many rows of one probability have this mean and this variance; at least the positives."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        trials = np.where(expected > 0.0, expected**2 / _certain(expected, variance), 0.0)
+    trials = np.where(expected > 0.0, quotients(expected**2, _certain(expected, variance)), 0.0)
     return np.maximum(trials, positives)
 
 

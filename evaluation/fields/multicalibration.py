@@ -29,7 +29,7 @@ from evaluation.fields.segments import (
     ValueColumn,
     check_fields,
 )
-from evaluation.metrics.predictions import Mask, Predictions
+from evaluation.metrics.predictions import Mask, Predictions, quotients
 from evaluation.streaming.rows import slice_order
 
 DETECTABLE_SIGMAS: Final = 5.0
@@ -98,8 +98,7 @@ class SegmentSums:
     def sigmas(self) -> Floats:
         """The error of each segment; infinite where what cannot vary is wrong, 0 where it is right
         or has no row."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = self.spreads / np.sqrt(self.variance)
+        found = quotients(self.spreads, np.sqrt(self.variance))
         return np.where(self.spreads == 0.0, 0.0, found)
 
 

@@ -184,8 +184,7 @@ class RevenuePairs:
     def paid(self, ties: Ties) -> Floats:
         """Share of `best` that the scores make, shape (n_groups,): csAUC; nan where undefined."""
         lost = np.clip(self.lost + LOST_OF_TIED[ties] * self.tied, 0.0, self.stake)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.clip((self.best - lost) / self.best, 0.0, 1.0)
+        found = np.clip(quotients(self.best - lost, self.best), 0.0, 1.0)
         # Weights may be so far apart that all of a sum is rounded away.
         return np.where(self.best > 0.0, found, np.nan)
 

@@ -24,6 +24,7 @@ from evaluation.metrics.predictions import (
     Predictions,
     Runs,
     encode_campaigns,
+    quotients,
     weighted_mean,
 )
 
@@ -278,8 +279,7 @@ def _floors(
         # One after the other, so that how many are drawn together changes no bit.
         for drawn in np.where(known, found, 0.0):
             total += drawn
-    with np.errstate(invalid="ignore"):
-        return total / defined
+    return quotients(total, defined)
 
 
 def draws_of_floors(size: int) -> int:
@@ -309,8 +309,7 @@ def mean_of_defined(values: Floats, sizes: Floats) -> float:
 
 def share_of_undefined(values: Floats, sizes: Floats) -> float:
     """Share of the sizes, shape (g,), in groups whose value is nan; nan when there is no size."""
-    total = sizes.sum()
-    return float(sizes[np.isnan(values)].sum() / total) if total > 0.0 else float("nan")
+    return float(quotients(sizes[np.isnan(values)].sum(), sizes.sum()))
 
 
 def defined_by_name(names: Sequence[Hashable], values: Floats) -> Mapping[Hashable, float]:

@@ -40,7 +40,7 @@ def sum_between(values: Floats, starts: Integers, ends: Integers) -> Floats:
 
 
 def quotients(numerators: Floats, denominators: Floats) -> Floats:
-    """Each numerator over its denominator, all at least 0; over 0 infinite, nan for 0 over 0."""
+    """Each over its denominator, which is at least 0; over 0 infinite, nan for 0 over 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found: Floats = numerators / denominators
     return found
@@ -120,8 +120,7 @@ class GroupSums:
 
     def rig(self, entropy: Floats) -> Floats:
         """Relative information gain over the entropy of each group's rate; nan where that is 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(entropy > 0.0, 1.0 - self.log_loss / entropy, np.nan)
+        return np.where(entropy > 0.0, 1.0 - quotients(self.log_loss, entropy), np.nan)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
