@@ -15,7 +15,7 @@ import typer
 from app.cli import options
 from app.cli.bins import load_summary, loaded_bins
 from app.cli.console import note, percent_bar, print_json, print_line
-from app.cli.operate import fitted_line, service_at
+from app.cli.operate import service_at
 from app.cli.signals import end_with
 from app.errors import CommandError
 
@@ -293,7 +293,8 @@ def _maps(
             folder.write(f"maps/{maps.target}.atlas", maps.atlas.to_bytes())
         found[maps.target] = maps.report()
         if not json:
-            print_line(fitted_line(maps.target, len(maps.atlas), maps.calibrator))
+            number = len(maps.atlas)
+            print_line(f"{maps.target}: {number:,} map{'s' * (number != 1)} by {maps.calibrator}")
     if json:
         print_json({"targets": found})
 

@@ -276,11 +276,6 @@ def _refuse_held(job: dict[str, Any]) -> None:
         )
 
 
-def fitted_line(target: str, maps: int, calibrator: str) -> str:
-    """How many maps of a target were fitted, by which calibrator."""
-    return f"{target}: {maps:,} map{'' if maps == 1 else 's'} by {calibrator}"
-
-
 def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
     """What made the maps of each target, and what the guard held back of them."""
     for target, fitted in targets.items():
@@ -288,7 +283,8 @@ def _show_fits(targets: dict[str, dict[str, Any]]) -> None:
             note(f"{target}: frozen, so its maps stay")
             continue
         if "calibrator" in fitted:
-            note(fitted_line(target, fitted["fitted"], fitted["calibrator"]))
+            maps = f"{fitted['fitted']:,} map{'s' * (fitted['fitted'] != 1)}"
+            note(f"{target}: {maps} by {fitted['calibrator']}")
         for calibrator, number in (fitted.get("overridden") or {}).items():
             note(f"{target}: campaigns with {calibrator} of their own: {number:,}")
         held = _held_back(fitted.get("guard") or {})

@@ -70,6 +70,11 @@ class SliceTable:
         """How many would seem so if all were right: the intervals leave out so many."""
         return CHANCE * len(self)
 
+    def said_off(self, what: str) -> str:
+        """How many of them they are, in words that call the slices so."""
+        verb = "is" if self.off == 1 else "are"
+        return f"{self.off:,} of {len(self):,} {what} {verb} off by more than chance"
+
     @cached_property
     def ends_for_all(self) -> tuple[Floats, Floats]:
         """Where every PCOC may lie by chance, all of them at once, (slices,) each."""
@@ -202,14 +207,8 @@ def _slices(log: EvaluatedLog) -> Iterator[str]:
             yield _off(what, table)
 
 
-def beyond_chance(table: SliceTable, what: str) -> str:
-    """How many of the slices are off by more than chance."""
-    verb = "is" if table.off == 1 else "are"
-    return f"{table.off:,} of {len(table):,} {what} {verb} off by more than chance"
-
-
 def _off(what: str, table: SliceTable) -> str:
-    said = beyond_chance(table, what)
+    said = table.said_off(what)
     if not table.more_than_chance:
         return f"{said}, as may be if all are right."
     worst = table.worst_first[0]

@@ -24,14 +24,11 @@ _REPLACED: Final = "�"
 _TURNING: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-# From here on a double holds no decimals, and its digits would fill a page.
-_LONG: Final = 1e15
-
-
 def shown(value: float, form: str) -> str:
     """A number in a cell; an undefined one is -."""
     if math.isfinite(value):
-        return format(value, form if abs(value) < _LONG else form.replace("f", "e"))
+        # From there on a double holds no decimals, and its digits would fill a page.
+        return format(value, form if abs(value) < 1e15 else form.replace("f", "e"))
     return "-" if math.isnan(value) else "∞" if value > 0 else "-∞"
 
 

@@ -64,7 +64,7 @@ def test_a_table_comes_with_how_to_read_it_and_a_picture(tmp_path, called):
     assert "%" not in table[0]  # There is nothing to compare it with.
     assert "PCOC is predicted over actual conversions" in run.stderr
     assert "in campaigns with 5 N conversions or more" in run.stderr
-    assert "The row none is of the raw scores, and oracle learns from" in run.stderr
+    assert "The row none is of the raw scores; oracle learns what" in run.stderr
     assert (tmp_path / "delayed.png").exists()
 
 

@@ -43,10 +43,7 @@ HOW_TO_READ = (
     " inside a campaign's N score bins, in campaigns with 5 N conversions or more: 0 is right; in"
     " brackets, how much lower (-) or higher (+) than without calibration."
 )
-ABOUT_ROWS = (
-    f"The row {NONE} is of the {RAW} scores, and {ORACLE} learns from conversions that nobody can"
-    " know yet."
-)
+ABOUT_ROWS = f"The row {NONE} is of the {RAW} scores; {ORACLE} learns what nobody can know yet."
 _COLUMNS = {"pcoc": "PCOC", "gc_3": "GC-3", "gc_4": "GC-4", "gc_5": "GC-5"}
 
 

@@ -34,15 +34,7 @@ from app.reports.evaluation import evaluate_page
 from app.reports.page import check_report, write_page
 from app.reports.pictures import check_picture, draw_evaluated
 from app.results.backtest import RAW
-from app.results.evaluation import (
-    EvaluatedLog,
-    SliceTable,
-    beyond_chance,
-    conclusions,
-    notes,
-    overview,
-    summary,
-)
+from app.results.evaluation import EvaluatedLog, SliceTable, conclusions, notes, overview, summary
 from app.results.fields import (
     FIELD_HEADINGS,
     SEGMENT_HEADINGS,
@@ -256,7 +248,7 @@ def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
 def _title(table: SliceTable, what: str) -> str:
     chance = table.off_by_chance
     expected = f"up to {chance:,.0f} on average" if chance > 0.5 else "hardly any"
-    return f"{beyond_chance(table, what)} (if all were right, {expected})"
+    return f"{table.said_off(what)} (if all were right, {expected})"
 
 
 def _slices(table: SliceTable, heading: str, rows: Iterable[int]) -> Table:

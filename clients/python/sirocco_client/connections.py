@@ -114,7 +114,8 @@ class Connections:
 
     def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
         """One try, whose failure is a result too; raises Closed."""
-        _check_open(self._http)
+        if self._http.is_closed:
+            raise Closed("the client is closed")
         try:
             return self.ask(request, deadline)
         except httpx.TransportError as error:
@@ -146,7 +147,8 @@ class AsyncConnections:
 
     async def attempt(self, request: HttpRequest, deadline: Deadline) -> AttemptResult:
         """One try, whose failure is a result too; raises Closed."""
-        _check_open(self._http)
+        if self._http.is_closed:
+            raise Closed("the client is closed")
         try:
             return await self.ask(request, deadline)
         except httpx.TransportError as error:
@@ -175,11 +177,6 @@ class AsyncConnections:
     async def close(self) -> None:
         """Closes every connection."""
         await self._http.aclose()
-
-
-def _check_open(http: httpx.Client | httpx.AsyncClient) -> None:
-    if http.is_closed:
-        raise Closed("the client is closed")
 
 
 def _is_sendable(key: str) -> bool:
