@@ -70,7 +70,7 @@ class SliceTable:
         """How many would seem so if all were right: the intervals leave out so many."""
         return CHANCE * len(self)
 
-    def said_off(self, what: str) -> str:
+    def off_text(self, what: str) -> str:
         """How many of them they are, in words that call the slices so."""
         verb = "is" if self.off == 1 else "are"
         return f"{self.off:,} of {len(self):,} {what} {verb} off by more than chance"
@@ -208,7 +208,7 @@ def _slices(log: EvaluatedLog) -> Iterator[str]:
 
 
 def _off(what: str, table: SliceTable) -> str:
-    said = table.said_off(what)
+    said = table.off_text(what)
     if not table.more_than_chance:
         return f"{said}, as may be if all are right."
     worst = table.worst_first[0]

@@ -248,7 +248,7 @@ def _show_worst(table: SliceTable, what: str, heading: str, top: int) -> None:
 def _title(table: SliceTable, what: str) -> str:
     chance = table.off_by_chance
     expected = f"up to {chance:,.0f} on average" if chance > 0.5 else "hardly any"
-    return f"{table.said_off(what)} (if all were right, {expected})"
+    return f"{table.off_text(what)} (if all were right, {expected})"
 
 
 def _slices(table: SliceTable, heading: str, rows: Iterable[int]) -> Table:
