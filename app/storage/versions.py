@@ -93,22 +93,26 @@ def check_digest(version: str, name: str, found: str, expected: str) -> None:
         raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
 
 
-def chunks_of(data: bytes, size: int) -> Iterator[bytes]:
+Packed = bytes | memoryview
+"""What is written a chunk at a time."""
+
+
+def chunks_of(data: Packed, size: int) -> Iterator[Packed]:
     """The bytes in chunks, the last one shorter; one is in memory at a time."""
     return (data[start : start + size] for start in range(0, len(data), size))
 
 
-def described(data: bytes, size: int) -> dict[str, Any]:
+def described(data: Packed, size: int) -> dict[str, Any]:
     """What a manifest says of bytes in chunks of a size."""
     chunks = len(range(0, len(data), size))
     return {"bytes": len(data), "chunks": chunks, "sha256": sha256(data).hexdigest()}
 
 
-def stage(client: redis.Redis, key: str, fields: Iterable[tuple[str, bytes]]) -> None:
+def stage(client: redis.Redis, key: str, fields: Iterable[tuple[str, Packed]]) -> None:
     """Write fields of a hash that is not published yet, one after the other."""
     for name, data in fields:
         pipeline = client.pipeline(transaction=True)
-        pipeline.hset(key, name, data)
+        pipeline.hset(key, name, bytes(data))
         pipeline.expire(key, STAGED_SECONDS)
         pipeline.execute()
 
@@ -195,7 +199,7 @@ class Versions:
         lease_token: LeaseToken,
         as_of: float,
         published_at: float,
-        atlases: Mapping[str, bytes],
+        atlases: Mapping[str, Packed],
         report: dict[str, Any],
         replaced: Collection[str] | None = None,
         expected: str | None = None,
@@ -225,7 +229,7 @@ class Versions:
         lease_token: LeaseToken,
         as_of: float,
         held_at: float,
-        atlases: Mapping[str, bytes],
+        atlases: Mapping[str, Packed],
         report: dict[str, Any],
         why: Mapping[str, Any],
     ) -> str:
@@ -317,7 +321,7 @@ class Versions:
         number: int,
         as_of: float,
         published_at: float,
-        atlases: Mapping[str, bytes],
+        atlases: Mapping[str, Packed],
         report: Mapping[str, Any],
     ) -> dict[str, Any]:
         """The manifest of a version that is written, but not in force."""
@@ -434,7 +438,7 @@ class Versions:
         return joined.getvalue()
 
 
-def _digest(atlases: Mapping[str, bytes]) -> str:
+def _digest(atlases: Mapping[str, Packed]) -> str:
     content = sha256()
     for target in sorted(atlases):
         content.update(sha256(target.encode()).digest() + sha256(atlases[target]).digest())

@@ -289,7 +289,7 @@ class Refitter:
         """Keep what waits for approval, in the place of what waited before."""
         if not held.held:
             return None
-        packed = {target: atlas.to_bytes() for target, atlas in held.atlases.items()}
+        packed = {target: atlas.to_memory() for target, atlas in held.atlases.items()}
         report = {"targets": {target: held.reports[target] for target in held.held}}
         why = {"reasons": held.held}
         version = self.versions.hold(lease_token, request.as_of, now, packed, report, why)
@@ -307,7 +307,7 @@ class Refitter:
     ) -> str:
         atlases = {**carried.atlases, **ready.atlases}
         every = {**atlases, **carried.steering.atlases}
-        packed = {name: atlas.to_bytes() for name, atlas in every.items()}
+        packed = {name: atlas.to_memory() for name, atlas in every.items()}
         as_of, replaced = report["as_of"], list(ready.held or ready.atlases)
         version = self.versions.publish(
             lease_token, as_of, now, packed, dict(report), replaced, *conditions

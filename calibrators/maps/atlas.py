@@ -20,7 +20,7 @@ from calibrators.maps.groups import FieldGroups, GroupMaps, GroupRows
 from calibrators.maps.look_up import MapRows
 from calibrators.maps.shared_knots import SharedKnots, maps_by_row, read_column, read_shared
 from calibrators.names import CampaignRows, LeftTexts
-from calibrators.samples import Floats, Integers, Singles, check_unit_interval
+from calibrators.samples import MANY, Floats, Integers, Scratch, Singles, check_unit_interval
 
 SCHEMA_VERSION = 1
 _WITH_GROUPS = 2
@@ -389,6 +389,14 @@ class Atlas:
         groups may be 0, with no list behind it, and at the end stand two sections, each a length u8
         and as many bytes: effects, and spreads (`Spreads.to_bytes`); empty where there are none.
         Where maps share their knots it is 4: as 3, but for the maps (`SharedKnots.packed`)."""
+        return b"".join(self._pieces())
+
+    def to_memory(self) -> memoryview:
+        """`to_bytes`, in a file where there are many maps: they come to hundreds of megabytes."""
+        pieces = [np.frombuffer(piece, np.uint8) for piece in self._pieces()]
+        return Scratch(len(self.campaigns) >= MANY).joined(pieces).data
+
+    def _pieces(self) -> tuple[bytes | memoryview, ...]:
         version = self._schema_version
         header = _HEADER.pack(_MAGIC, version, self._has_target_map, len(self.campaigns))
         names = [self._campaign_rows.packed]
@@ -397,7 +405,7 @@ class Atlas:
         elif version >= _WITH_SECTIONS:
             names.append(_GROUPS.pack(0))
         ends = self._ends() if version >= _WITH_SECTIONS else ()
-        return b"".join((header, *names, *self._map_bytes(), *ends))
+        return header, *names, *self._map_bytes(), *ends
 
     @property
     def _schema_version(self) -> int:
