@@ -32,6 +32,7 @@ def assert_sound(atlas: Atlas) -> None:
         assert [atlas.at(campaign, score) for score in SCORES.tolist()] == own(SCORES).tolist()
     assert len(set(atlas.campaigns)) == len(atlas)
     assert Atlas.from_bytes(atlas.to_bytes()).to_bytes() == atlas.to_bytes()
+    assert bytes(atlas.to_memory()) == atlas.to_bytes()
 
 
 @pytest.mark.slow
