@@ -7,7 +7,7 @@ of a normal variable with the mean square of what the maps miss. All of a platfo
 so of several platforms the standard error of the coverage is said too, from how much these differ.
 Impressions of worlds with fields are told apart by how many had the rarest of their values in the
 hours before; `effects certain` is what would be inside if the effects of fields were known for
-certain.
+certain. `--ideal 1` counts what an observer has inside who knows the law of the campaigns' levels.
 """
 
 import argparse
@@ -15,11 +15,13 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from app.cli.console import progress
 from calibrators.maps.atlas import Atlas
@@ -31,7 +33,7 @@ from research.leaderboard.fields.platform import FIELD_REGIMES, FieldHour, Field
 from research.leaderboard.fields.scores import world
 from research.leaderboard.method import Past
 from research.leaderboard.picture import Dot, Drawing, Mark, Stroke, Text
-from research.leaderboard.platform import REGIMES, Distortions, DriftingPlatform, Regime
+from research.leaderboard.platform import MOST_JUMPS, REGIMES, Distortions, DriftingPlatform, Regime
 
 LOWER, UPPER = 0.05, 0.95
 _SIGMAS = 1.645
@@ -168,6 +170,85 @@ def _missed(
     odds = upper / (1 - upper) * (1 - lower) / lower
     missed = np.log(served / (1 - served) * (1 - truth) / truth)
     return (lower <= truth) & (truth <= upper), np.log(odds), missed
+
+
+_LEVELS: Floats = np.arange(-3.5, 3.51, 0.02)
+_BESIDES: Floats = np.arange(-13.0, 3.01, 0.04)
+_TOGETHER: Floats = expit(_BESIDES[:, None] + _LEVELS)
+"""Campaigns' own levels, log-odds besides them, and the probabilities that both make."""
+
+
+class IdealObserver:
+    """Knows the law by which campaigns' own levels are drawn and jump, and all else exactly; what
+    the positives say of the levels is found by brute force, on a grid.
+
+    `frequency`: how often levels jump in what it takes for the law, as a multiple of that.
+    """
+
+    def __init__(self, platform: DriftingPlatform, frequency: float = 1.0) -> None:
+        rules = platform.distortions
+        self._rules = replace(rules, jumps=rules.jumps * frequency)
+        self._moves = _normal(_LEVELS[:, None] - _LEVELS, rules.jump)
+        # By how often a level has jumped.
+        self._belief = np.zeros((MOST_JUMPS + 1, platform.campaigns, len(_LEVELS)))
+        self._belief[0] = _normal(_LEVELS, rules.level)
+
+    def pass_time(self, hour: int) -> None:
+        """What is believed when this hour begins, of which jumps may be the first to tell."""
+        chance, (none, one, two) = self._rules.jump_chance(hour), self._belief
+        moved, stays = none @ self._moves, 1 - chance
+        once = stays * one + 2 * chance * stays * moved
+        twice = two + chance * (one + chance * moved) @ self._moves
+        self._belief = np.stack((stays**2 * none, once, twice))
+
+    def learn(self, campaigns: Integers, besides: Floats, outcomes: Floats) -> None:
+        """From an hour's impressions, whose log-odds but for the own levels are `besides`, (n,)."""
+        cells = np.rint((besides - _BESIDES[0]) / (_BESIDES[1] - _BESIDES[0])).astype(np.int64)
+        counts = np.zeros((self._belief.shape[1], len(_BESIDES)))
+        np.add.at(counts, (campaigns, cells.clip(0, len(_BESIDES) - 1)), 1.0)
+        expected = counts @ _TOGETHER
+        observed = np.bincount(campaigns, weights=outcomes, minlength=len(expected))
+        logs = observed[:, None] * np.log(np.maximum(expected, 1e-300)) - expected
+        self._belief *= np.exp(logs - logs.max(axis=1, keepdims=True))
+        self._belief /= self._belief.sum(axis=(0, 2), keepdims=True)
+
+    def intervals(self) -> tuple[Floats, Floats]:
+        """The means of the levels, and how far around them nine tenths are, (c,) each."""
+        belief = self._belief.sum(axis=0)
+        means = belief @ _LEVELS
+        away = np.abs(_LEVELS - means[:, None])
+        order = np.argsort(away, axis=1)
+        inside = np.cumsum(np.take_along_axis(belief, order, 1), axis=1)
+        last = np.take_along_axis(order, (inside < UPPER - LOWER).sum(axis=1)[:, None], 1)
+        return means, np.take_along_axis(away, last, 1)[:, 0]
+
+
+def _normal(levels: Floats, deviation: float) -> Floats:
+    """Shares of the grid in the last axis; all in its middle of no deviation."""
+    density = np.exp(-0.5 * (levels / max(deviation, 1e-3)) ** 2)
+    return np.asarray(density / density.sum(axis=-1, keepdims=True))
+
+
+def ideal_coverage(
+    platform: DriftingPlatform, first: int, hours: int, frequency: float = 1.0
+) -> Iterator[Counts]:
+    """`coverage` of an `IdealObserver`."""
+    observer = IdealObserver(platform, frequency)
+    support = np.zeros((first + hours, platform.campaigns))
+    for hour in range(first + hours):
+        drawn, own, counts = platform.hour(hour), platform.own_levels(hour), Counts()
+        campaigns = drawn.events.rows.astype(np.int64)
+        observer.pass_time(hour)
+        if hour >= first:
+            means, halves = observer.intervals()
+            missed, wide = (means - own)[campaigns], halves[campaigns]
+            seen = support[max(hour - WINDOW, 0) : hour].sum(axis=0)
+            for part, held in _parts(platform, hour, campaigns, seen):
+                counts.add(part, (np.abs(missed) <= wide)[held], 2 * wide[held], missed[held])
+        besides = logit(drawn.truth) - own[campaigns]
+        observer.learn(campaigns, besides, drawn.events.outcomes)
+        support[hour] = np.bincount(campaigns, minlength=platform.campaigns)
+        yield counts
 
 
 def field_coverage(platform: FieldPlatform, first: int, hours: int) -> Iterator[Counts]:
@@ -312,10 +393,13 @@ def _cell(cell: dict[str, float]) -> str:
     return f"{100 * cell['coverage']:.1f}{error} ({width:.2f})"
 
 
-def _hours(name: str, seed: int, first: int, hours: int) -> Iterator[Counts]:
+def _hours(given: argparse.Namespace, name: str, seed: int) -> Iterator[Counts]:
     if name in FIELD_REGIMES:
-        return field_coverage(world(name, seed), first, hours)
-    return coverage(PLATFORMS[name].platform(seed), first, hours)
+        return field_coverage(world(name, seed), given.first, given.hours)
+    platform = PLATFORMS[name].platform(seed)
+    if given.ideal:
+        return ideal_coverage(platform, given.first, given.hours, given.ideal)
+    return coverage(platform, given.first, given.hours)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -332,7 +416,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             platforms = []
             for seed in range(given.seed, given.seed + given.seeds):
                 platforms.append(counts := Counts())
-                for hour in _hours(name, seed, given.first, given.hours):
+                for hour in _hours(given, name, seed):
                     counts += hour
                     advance(f"{name}, seed {seed}")
             found[name] = found_on(platforms)
@@ -350,6 +434,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--first", type=int, default=WINDOW, help="first hour that is counted")
     parser.add_argument("--hours", type=int, default=36, help="hours that are counted")
+    told = "count for an ideal observer to whom levels jump so often, as a multiple of the truth"
+    parser.add_argument("--ideal", type=float, default=0.0, metavar="FREQUENCY", help=told)
     parser.add_argument("--picture", type=Path, help="draw a new campaign into this file instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

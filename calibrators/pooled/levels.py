@@ -394,7 +394,8 @@ class LevelHierarchy:
         followed = served[:, -FOLLOWED:].sum(axis=1)
         wandering = self.wandering / (1 + self.wandering * followed)
         variances = forecast.variances + wandering
-        return mixture_variance(own.observed, served, variances, self.jumps, JUMP)
+        told = (self.jumps, JUMP, forecast.before)
+        return mixture_variance(own.observed, served, variances, *told)
 
     def _strengths(self) -> dict[str, float]:
         found: dict[str, float] = {}

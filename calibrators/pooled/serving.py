@@ -12,7 +12,6 @@ have jumped has no normal posterior but a mixture over when it did, whose 90 % i
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from calibrators.pooled.change_points import negative_binomial
 from calibrators.pooled.fit import Shape, Steps
 from calibrators.pooled.hierarchy import Eliminated, Variances
 from calibrators.pooled.spline import Knots
+from calibrators.pooled.state_space import SPANS
 from calibrators.samples import IN_MEMORY, Floats, Integers, Scratch, expit, sum_at
 
 _MOST_KNOTS = 64
@@ -254,9 +254,6 @@ _LEARNT: Floats = np.concatenate(([0.0], np.geomspace(0.01, 0.6, 18)))
 _USUAL = 0.05
 """The likeliest of them beforehand: their density goes with sd exp(-sd / usual)."""
 
-_SPANS: Final = (1, 2, 4, 8, 16)
-"""A jump began one of the newest hours or, alike, up to as many hours before it as to the next."""
-
 _HALVINGS = 18
 """Of the range of an end: to some thousandths of a standard deviation."""
 
@@ -349,23 +346,31 @@ def _log_chance(observed: Floats, expected: Floats, variances: Floats) -> Floats
 
 
 def mixture_variance(
-    observed: Floats, expected: Floats, variances: Floats, rate: float, jump: float
+    observed: Floats,
+    expected: Floats,
+    variances: Floats,
+    rate: float,
+    jump: float,
+    before: Floats | None = None,
 ) -> Floats:
     """The variance whose normal 90 % interval around the served levels is that of a mixture, (c,).
 
     The level of each of c campaigns is where it is served, with these variances, (c,), or has
     jumped, once in 1 / `rate` hours and with the variance `jump`: in the hour that is served, or
-    one of `_SPANS` of hours before, as far as the positives since say so: observed, and expected
-    where levels are served, (c, h), the newest hour last.
+    one of `SPANS` of hours before, as far as the positives since say so: observed, and expected
+    where levels are served, (c, h), the newest hour last. A level that is served has followed these
+    positives already and hides that it jumped: what was `before` them, where that is known, see
+    `LevelForecast`, is what they must speak against.
 
     Source: the mixtures of Harrison and Stevens, JRSS B 38, 1976, of one jump at most.
     """
     means, spreads = [np.zeros(len(variances))] * 2, [variances, variances + jump]
     logs = [np.zeros(len(variances)), np.full(len(variances), np.log(rate))]
     size = 1 / (variances + jump)
-    for shorter, span in pairwise((0, *_SPANS)):
+    for place, (shorter, span) in enumerate(pairwise((0, *SPANS))):
         y, e = (table[:, -span:].sum(axis=1) for table in (observed, expected))
-        gained = _log_chance(y, e, variances + jump) - _log_chance(y, e, variances)
+        told = (e, variances) if before is None else before[:, :, place].T
+        gained = _log_chance(y, told[0], told[1] + jump) - _log_chance(y, *told)
         logs.append(np.log(rate * (span - shorter)) + gained)
         means.append(np.log((size + y) / (size + e)))
         spreads.append(1 / (size + y))

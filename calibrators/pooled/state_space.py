@@ -179,8 +179,8 @@ class LevelFilter:
 
     def spreads_at(self, age: float) -> Floats:
         """Their variances, (n, c)."""
-        (wave,) = self._wave(age)
-        return np.asarray(np.einsum("s,stnc,t->nc", wave, self.covariances, wave, optimize=True))
+        wave = self._wave(age)
+        return _weighted(wave, _weighted(wave, self.covariances))
 
     def _wave(self, age: float) -> Floats:
         """What each of the states counts in the log ratio, (1, s)."""
@@ -276,15 +276,21 @@ class CampaignSeries(NamedTuple):
 
 class LevelForecast(NamedTuple):
     """Of c campaigns in the hour that is served: means and variances of the levels, (c,) each, and
-    the daily cycles of h hours before it against that of the hour, log ratios, (c, h)."""
+    the daily cycles of h hours before it against that of the hour, log ratios, (c, h); and of each
+    of `SPANS` what was said before it began, (c, 2, spans): the positives expected in it, and the
+    variance of the level in its middle."""
 
     means: Floats
     variances: Floats
     cycles: Floats
+    before: Floats
 
 
 FOLLOWED = 8
 """Hours in which a level that wanders slowly stays about the same."""
+
+SPANS = (1, 2, 4, 8, 16)
+"""Newest hours that are held against those before them: a jump began one of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,10 +334,17 @@ class AveragedFilter:
         return LevelForecast(*map(np.concatenate, zip(*found, strict=True)))
 
     def _forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
-        *_, filtered = _steps(self.models, series, ages, self.harmonics)
+        begins = [max(len(ages) - span, 0) for span in SPANS]
+        before = {0: np.zeros((2, len(series.variances)))}
+        for hour, filtered in enumerate(_steps(self.models, series, ages, self.harmonics)):
+            if hour in begins and hour < len(ages):
+                span = slice(hour, len(ages))
+                before[hour] = self._missed(filtered, series, ages, span)[1:3]
         filtered.pass_time(AHEAD + float(ages[-1:].sum()))
         cycles = self._cycles(filtered, np.append(ages, -AHEAD))
-        return LevelForecast(*self._averaged(filtered, -AHEAD), cycles[:, :-1] - cycles[:, -1:])
+        found = self._averaged(filtered, -AHEAD)
+        told = np.stack([before[hour].T for hour in begins], axis=2)
+        return LevelForecast(*found, cycles[:, :-1] - cycles[:, -1:], told)
 
     def misses(self, series: CampaignSeries, ages: Floats, peers: Peers = ALONE) -> Floats:
         """`FOLLOWED` hours in turn against what those before them predict, (4, n): positives
@@ -345,15 +358,17 @@ class AveragedFilter:
         begins = range(len(ages) - FOLLOWED, first - 1, -FOLLOWED)
         for hour, filtered in enumerate(_steps(self.models, series, ages, self.harmonics)):
             if hour in begins:
-                yield self._missed(filtered, series, ages, hour)
+                yield self._missed(filtered, series, ages, slice(hour, hour + FOLLOWED))
 
     def _missed(
-        self, filtered: LevelFilter, series: CampaignSeries, ages: Floats, hour: int
+        self, filtered: LevelFilter, series: CampaignSeries, ages: Floats, now: slice
     ) -> Floats:
-        past, now = slice(max(hour - FOLLOWED, 0), hour), slice(hour, hour + FOLLOWED)
+        past = slice(max(now.start - FOLLOWED, 0), now.start)
         middle = float(ages[now].mean())
-        then = filtered.later(float(ages[hour]) - middle)
-        ratios = np.exp([self.belief @ then.at(age) for age in ages[now].tolist()])
+        then = filtered.later(float(ages[now.start]) - middle)
+        waves = np.vstack([_state_weights(age, self.harmonics) for age in ages[now].tolist()])
+        levels = waves @ (self.belief @ then.means)
+        ratios = np.exp(levels.clip(-FARTHEST, FARTHEST))
         expected = (series.expected[:, now] * ratios.T).sum(axis=1)
         followed = series.expected[:, past].sum(axis=1) * ratios.mean(axis=0)
         _, variances = self._averaged(then, middle)

@@ -82,6 +82,13 @@ class Distortions:
         """Whether there are staircases."""
         return self.rungs or self.common_rungs
 
+    def jump_chance(self, hour: int) -> float:
+        """That a jump comes in this hour, of each of the `MOST_JUMPS` that has not come before."""
+        if not _FIRST_JUMP <= hour < _LAST_JUMP:
+            return 0.0
+        each = self.jumps / MOST_JUMPS
+        return each / (_LAST_JUMP - _FIRST_JUMP - each * (hour - _FIRST_JUMP))
+
 
 @dataclass(frozen=True, slots=True)
 class Push:
@@ -220,7 +227,8 @@ class Stairs:
 HOURS: Final = 240
 """Hours that a platform has."""
 
-_MOST_JUMPS = 2
+MOST_JUMPS = 2
+"""Of a campaign's own level."""
 _FIRST_JUMP, _LAST_JUMP = 24, 120
 _FIRST_GLOBAL_JUMP, _LAST_GLOBAL_JUMP = 56, 80
 
@@ -242,9 +250,9 @@ class Paths:
     @classmethod
     def draw(cls, campaigns: int, rules: Distortions, rng: np.random.Generator) -> Self:
         """Paths of that many campaigns."""
-        shape = (_MOST_JUMPS, campaigns)
+        shape = (MOST_JUMPS, campaigns)
         at = int(rng.integers(_FIRST_GLOBAL_JUMP, _LAST_GLOBAL_JUMP + 1))
-        jumped = rng.random(shape) < rules.jumps / _MOST_JUMPS
+        jumped = rng.random(shape) < rules.jumps / MOST_JUMPS
         return cls(
             everyone=_everyone(rules, at, rng),
             drift=rules.drift,
@@ -263,10 +271,14 @@ class Paths:
         if not 0 <= hour < HOURS:
             raise ValueError(f"hour = {hour}: must be at least 0 and below {HOURS}")
         swings = np.sin(2.0 * np.pi * hour / self.periods + self.phases).sum(axis=0)
-        jumps = np.where(hour >= self.jump_hours, self.jump_sizes, 0.0).sum(axis=0)
         days = self.own_day * np.sin(2.0 * np.pi * hour / 24.0 + self.day_phases)
-        moved: Floats = self.everyone[hour] + self.drift * swings + jumps + days
+        moved: Floats = self.everyone[hour] + self.drift * swings + self.jumped(hour) + days
         return moved
+
+    def jumped(self, hour: int) -> Floats:
+        """How far each campaign's own jumps have taken it, (c,)."""
+        jumps = np.where(hour >= self.jump_hours, self.jump_sizes, 0.0)
+        return np.asarray(jumps.sum(axis=0))
 
 
 def _everyone(rules: Distortions, jump_hour: int, rng: np.random.Generator) -> Floats:
@@ -352,6 +364,10 @@ class DriftingPlatform:
         starts, stops = self._lives
         runs = (hour >= starts) & (hour < stops)
         return np.where(runs, zipf_shares(self.campaigns) * day_cycle(hour), 0.0)
+
+    def own_levels(self, hour: int) -> Floats:
+        """Of each campaign, (c,): what its own level is from the start and by its jumps."""
+        return np.asarray(self._curves.levels + self.paths.jumped(hour))
 
     @cached_property
     def paths(self) -> Paths:

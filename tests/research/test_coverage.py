@@ -5,7 +5,16 @@ import pytest
 
 from evaluation.simulation.ad_platform import Platform
 from evaluation.simulation.parts import START
-from research.coverage import ALL, CERTAIN, RAREST, Counts, coverage, field_coverage, found_on
+from research.coverage import (
+    ALL,
+    CERTAIN,
+    RAREST,
+    Counts,
+    coverage,
+    field_coverage,
+    found_on,
+    ideal_coverage,
+)
 from research.leaderboard.fields.platform import FIELD_REGIMES, FieldPlatform
 from research.leaderboard.platform import Distortions, DriftingPlatform
 
@@ -45,6 +54,20 @@ def test_intervals_of_rare_values_know_that_their_effects_are_uncertain():
     assert 0.87 < found[rare]["coverage"] < 0.95
     assert 0.87 < found[ALL]["coverage"] < 0.95
     assert found[rare]["width"] > found[RAREST[2][2]]["width"]
+
+
+def test_nine_of_ten_levels_are_inside_for_an_observer_who_knows_their_law():
+    """And fewer where jumps are taken to be ten times as rare as they are."""
+    rules, shares = Distortions(level=0.25, jumps=1.6, jump=0.7), []
+    for frequency in (1.0, 0.1):
+        counts = Counts()
+        for seed in range(16):
+            platform = DriftingPlatform(40, 1_000, 0.1, seed, rules, START)
+            for hour in ideal_coverage(platform, 48, 4, frequency):
+                counts += hour
+        shares.append(counts.found()[ALL]["coverage"])
+    assert 0.86 < shares[0] < 0.94
+    assert shares[1] < shares[0] - 0.05
 
 
 def test_the_error_of_a_coverage_is_that_of_platforms_not_of_impressions():

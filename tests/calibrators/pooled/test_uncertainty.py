@@ -9,6 +9,7 @@ from scipy import stats
 from calibrators.pooled.levels import jump_rate
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.serving import learnt_variance, mixture_variance
+from calibrators.pooled.state_space import SPANS, AveragedFilter, CampaignSeries, LevelModels
 
 HOURS = 48
 RATE, JUMP = 0.01, 0.5
@@ -96,6 +97,20 @@ def test_an_interval_holds_both_levels_while_a_jump_is_in_doubt_and_one_when_it_
     calm, doubt, sure = widths
     assert calm < 0.2 < 2 * calm < doubt
     assert sure > np.log(4.0)
+
+
+def test_a_level_that_has_followed_a_jump_in_part_does_not_hide_it():
+    """A filter of levels that wander takes two halved hours for a fall by a sixth. What it said of
+    them before speaks for a jump, and knows nothing of them."""
+    table, ages = np.full((1, HOURS), 30.0), np.arange(HOURS, 0, -1) - 0.5
+    moves = AveragedFilter(LevelModels.of([(0.0016, 0.0, 0.0, 0.0)]), np.ones(1), 0, 0.0)
+    observed = np.where(ages < 2, 15.0, table)
+    seen = CampaignSeries(observed, table, 0 * table, np.full(1, 0.01))
+    (level,), (variance,), _, before = moves.forecast(seen, ages)
+    assert before[0, 0, 1:] == pytest.approx(30.0 * np.array(SPANS[1:]), rel=0.01)
+    served = (observed, table * np.exp(level), np.array([variance]), RATE, JUMP)
+    hidden, told = (mixture_variance(*served, each)[0] for each in (None, before))
+    assert 1.645 * np.sqrt(hidden) < level - np.log(0.5) < 1.645 * np.sqrt(told)
 
 
 def test_jumps_that_were_found_make_jumps_likely():
