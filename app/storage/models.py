@@ -86,7 +86,7 @@ class Models:
         }
         fields = {"manifest": pack_manifest(manifest), "contents": contents}
         chunks = enumerate(chunks_of(model, self._chunk_bytes))
-        fields |= {f"model:{place}": bytes(chunk) for place, chunk in chunks}
+        fields |= {f"model:{place}": chunk for place, chunk in chunks}
         stage(self._client, keys.model(trained.target, version), fields.items())
         self._keep(lease_token, trained.target, version)
         return version

@@ -41,6 +41,7 @@ from app.storage.errors import (
 from app.storage.lease import LeaseToken
 from app.storage.redis.client import as_bytes, as_text, lua, reaching_the_store
 
+Packed = bytes | memoryview
 STAGED_SECONDS = 900
 HELD_SECONDS = 24 * 3600
 _SEAL_BYTES = 32
@@ -93,13 +94,9 @@ def check_digest(version: str, name: str, found: str, expected: str) -> None:
         raise CorruptVersion(version, f"the sha256 of its {name} is wrong")
 
 
-Packed = bytes | memoryview
-"""What is written a chunk at a time."""
-
-
-def chunks_of(data: Packed, size: int) -> Iterator[Packed]:
+def chunks_of(data: Packed, size: int) -> Iterator[bytes]:
     """The bytes in chunks, the last one shorter; one is in memory at a time."""
-    return (data[start : start + size] for start in range(0, len(data), size))
+    return (bytes(data[start : start + size]) for start in range(0, len(data), size))
 
 
 def described(data: Packed, size: int) -> dict[str, Any]:
@@ -108,11 +105,11 @@ def described(data: Packed, size: int) -> dict[str, Any]:
     return {"bytes": len(data), "chunks": chunks, "sha256": sha256(data).hexdigest()}
 
 
-def stage(client: redis.Redis, key: str, fields: Iterable[tuple[str, Packed]]) -> None:
+def stage(client: redis.Redis, key: str, fields: Iterable[tuple[str, bytes]]) -> None:
     """Write fields of a hash that is not published yet, one after the other."""
     for name, data in fields:
         pipeline = client.pipeline(transaction=True)
-        pipeline.hset(key, name, bytes(data))
+        pipeline.hset(key, name, data)
         pipeline.expire(key, STAGED_SECONDS)
         pipeline.execute()
 
