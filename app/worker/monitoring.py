@@ -23,7 +23,7 @@ from calibrators import Atlas, Bins, BinsTable
 from calibrators.bins.codecs import from_fixed, grand_total
 from calibrators.evidence import DIRECTIONS, SUMS, PcocEvidence, bound_of
 from calibrators.peers import Part, as_array, listed_in
-from calibrators.samples import Floats
+from calibrators.samples import Floats, give_heap_back
 from evaluation.metrics.calibration import BinnedScorecard
 
 Row = Mapping[str, float | None]
@@ -311,6 +311,7 @@ class TargetReport:
         for table in blocks(first, closed, calibrated=True):
             found.calibrated.add(table)
             found.top.add_calibrated(table)
+        give_heap_back()
         return found
 
 

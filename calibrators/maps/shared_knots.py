@@ -93,7 +93,7 @@ class SharedKnots(MapRows):
     def packed(self) -> Iterator[bytes | memoryview]:
         """`KnotSets.to_bytes`, and little-endian the values of all maps f8."""
         yield self._sets.to_bytes()
-        values = Scratch(len(self._spans) >= MANY).stored(self._segments[:, 0])
+        values = Scratch(len(self._spans) >= MANY).joined([self._segments[:, 0]])
         yield np.ascontiguousarray(values, "<f8").data
 
 
