@@ -301,9 +301,9 @@ _FEWEST_TOGETHER, _LEAST_TOGETHER, _MOST_TOGETHER = 3, 0.03, 0.5
 """Campaigns that are raised together, as number and as shares of those that expect a positive:
 fewer jump by themselves, and more are a market."""
 
-_LIKELY_HIT = 0.25
-"""The chance from which on a campaign's hours are set aside, where a burst is certain: hours of
-bots cost more than those of a campaign with few clicks that is raised by chance."""
+_LIKELY_HIT = 0.7
+"""The chance from which on a campaign's hours are set aside, where a burst is certain: from a
+quarter on one campaign-hour in 400 beside it would be, by chance."""
 
 
 class BurstScan(NamedTuple):

@@ -71,7 +71,7 @@ def test_next_to_all_that_a_burst_hits_is_found_where_clicks_are_few():
     factors = raised(slice(0, 20), NEWEST, 3.0)
     found = [burst_hours([block(factors, seed, 4.0)])[0] for seed in range(20)]
 
-    assert np.mean([each[factors > 1].mean() for each in found]) > 0.92
+    assert np.mean([each[factors > 1].mean() for each in found]) > 0.9
     assert np.mean([each[factors == 1].mean() for each in found]) < 0.002
 
 
@@ -141,7 +141,7 @@ def test_impressions_without_clicks_in_some_campaigns_weigh_nothing(clicked, bot
         observed = np.random.default_rng(seed).poisson(positives).astype(np.float64)
         found = burst_hours([CampaignHours.of(4.0 * more, observed)])[0]
         assert (found[more > 1].mean() > 0.8) == bots
-        assert found[more == 1].mean() < 0.005
+        assert found[more == 1].mean() < 0.002
 
 
 def test_levels_after_a_burst_are_those_before():
