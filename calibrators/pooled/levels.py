@@ -43,6 +43,8 @@ from calibrators.pooled.state_space import (
     AveragedFilter,
     CampaignSeries,
     LevelForecast,
+    LevelModels,
+    level_models,
 )
 from calibrators.samples import Floats, scratch_of, sum_at
 
@@ -253,10 +255,10 @@ class LevelPath(NamedTuple):
     variances: Floats
 
     @classmethod
-    def of(cls, amounts: Amounts, ages: Floats, waves: Sequence[int]) -> "LevelPath":
+    def of(cls, amounts: Amounts, ages: Floats, models: LevelModels) -> "LevelPath":
         """Of the half-life and pseudo-count that would have predicted these rows best, once their
-        daily cycles, of so many waves, are taken out of them."""
-        cycles = np.exp(_cycles(amounts, ages, waves))
+        daily cycles, of these models, are taken out of them."""
+        cycles = np.exp(_cycles(amounts, ages, models))
         jumps = jump_levels(amounts.expected * cycles[:, :-1], amounts.observed)
         cycles *= np.exp(jumps.clip(-_BOUND, _BOUND))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
@@ -296,29 +298,26 @@ def _path_variances(amounts: Amounts, before: Floats, now: Floats) -> Floats:
     return mixture_variance(amounts.observed, served, np.full(len(now), missed), *_JUMPS_OF_PATHS)
 
 
-_HARMONICS = (3,)
-"""Waves of the daily cycle of groups, down to eight hours: they have the clicks for it."""
+_OF_GROUPS = level_models(3)
+"""With waves of the daily cycle down to eight hours: groups have the clicks for it."""
 
-_OF_TARGET = (3, 6)
-"""Those of the target's, down to four hours as far as its hours are likelier so: a morning that
-comes and goes within a few hours. Groups are seen against the target, which has it."""
+_OF_TARGET = level_models(3, 6)
+"""And down to four hours as far as its hours are likelier so: a morning that comes and goes within
+a few hours. Groups are seen against the target, which has it."""
 
 _ORDINARY = 0.1
 """Variance of a level of target or group before its first hour, in log ratio."""
 
 
-def _cycles(amounts: Amounts, ages: Floats, waves: Sequence[int]) -> Floats:
+def _cycles(amounts: Amounts, ages: Floats, models: LevelModels) -> Floats:
     """Log ratios of the daily cycles of n rows in each hour, and in that which is served,
     (n, h + 1)."""
     none = np.zeros(amounts.observed.shape)
     if not len(none):
         return np.zeros((0, len(ages) + 1))
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
-    filters = [AveragedFilter.of(series, ages, harmonics) for harmonics in waves]
-    evidence = np.array([each.evidence for each in filters])
-    belief = np.exp(evidence - evidence.max())
-    found = [each.cycles(series, ages, np.append(ages, -AHEAD)) for each in filters]
-    return np.tensordot(belief / belief.sum(), found, 1)
+    averaged = AveragedFilter.of(series, ages, models)
+    return averaged.cycles(series, ages, np.append(ages, -AHEAD))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,6 +332,7 @@ class LevelHierarchy:
     wandering : variance of log ratios by which campaigns wander besides, as far as they are not
         followed.
     jumps : of a campaign's level, an hour.
+    forecast : of the campaigns, where there is but one block and `campaigns` learnt of all of it.
     """
 
     hours: CountedHours
@@ -342,10 +342,11 @@ class LevelHierarchy:
     campaigns: AveragedFilter
     wandering: float
     jumps: float
+    forecast: LevelForecast | None = None
 
     @classmethod
     def of(
-        cls, blocks: Iterable[CampaignHours], ages: Floats, groups: int = 0, peers: Peers = ALONE
+        cls, blocks: Sequence[CampaignHours], ages: Floats, groups: int = 0, peers: Peers = ALONE
     ) -> "LevelHierarchy":
         """From all blocks, which are gone through four times; ages as `complete_hours` has them,
         `groups` how many there are."""
@@ -356,9 +357,12 @@ class LevelHierarchy:
         parts = map(CampaignSeries._make, peers.gather([busiest]))
         busiest = reduce(CampaignSeries.with_more, parts)
         campaigns = AveragedFilter.of(busiest, hours.ages, peers=peers)
-        wandering = learnt_variance(*campaigns.misses(busiest, hours.ages, peers))
+        missed, forecast = campaigns.tried(busiest, hours.ages, peers)
+        if len(blocks) != 1 or len(blocks[0].groups) != len(busiest.variances):
+            forecast = None
         rates, jumps = _shared_rates(blocks, groups, peers), jump_rate(blocks, peers)
-        return cls(hours, target, of_groups, rates, campaigns, wandering, jumps)
+        wandering = learnt_variance(*missed)
+        return cls(hours, target, of_groups, rates, campaigns, wandering, jumps, forecast)
 
     def levels(self, blocks: Iterable[CampaignHours]) -> Levels:
         """Those of the campaigns of these blocks, in their order."""
@@ -381,7 +385,7 @@ class LevelHierarchy:
         """Shifts and their variances, (2, c)."""
         counted = self.hours.of_block(block)
         own = _own_series(counted, self.target, self.groups)
-        forecast = self.campaigns.forecast(own, self.hours.ages)
+        forecast = self.forecast or self.campaigns.forecast(own, self.hours.ages)
         moved = np.clip(forecast.means - block.fitted, -_BOUND, _BOUND)
         shifts: Floats = np.log(self.target.now[0] * self.groups.now[block.groups]) + moved
         variances = self._own_variances(own, forecast)
@@ -466,7 +470,7 @@ def _paths(
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
     target = LevelPath.of(whole, hours.ages, _OF_TARGET)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    found = LevelPath.of(named, hours.ages, _HARMONICS)
+    found = LevelPath.of(named, hours.ages, _OF_GROUPS)
     none = np.ones((1, len(hours.ages)))
     then, before = (np.vstack([rows, none]) for rows in (found.then, found.before))
     now, variances = np.append(found.now, 1.0), np.append(found.variances, 0.0)

@@ -3,9 +3,9 @@
 Which of a few models of how levels move fits the campaigns, and where it puts each of them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import log, sqrt
 from typing import NamedTuple, Self
 
@@ -27,13 +27,15 @@ _TWICE = 1.5 * DAY
 """What has not come twice is no cycle: in less hours none is looked for."""
 
 
-class LevelModels(NamedTuple):
-    """A local level with a damped trend and a daily cycle: n ways of moving, each an array (n, 1).
+@dataclass(frozen=True, eq=False)
+class LevelModels:
+    """A local level with a damped trend, or a daily cycle: n ways of moving, each an array (n, 1).
 
     steps : variance of an hour's random step of the level, in log ratio.
     trends : variance of an hour's random step of the trend, in log ratio an hour.
     persistence : the share of a trend that is left after an hour, in [0, 1).
     cycles : variance of each of the two amplitudes of the day's wave, in log ratio; 0 for none.
+    waves : how many the daily cycle has: of a day, of half a day, and so on.
 
     Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management Science
     31, 1985; seasonal effects in Fourier form: West and Harrison, Bayesian Forecasting and Dynamic
@@ -44,31 +46,69 @@ class LevelModels(NamedTuple):
     trends: Floats
     persistence: Floats
     cycles: Floats
+    waves: Floats
 
     @classmethod
-    def of(cls, rows: list[tuple[float, float, float, float]]) -> "LevelModels":
-        """From a row (step, trend, persistence, cycle) each."""
-        return cls(*np.array(rows, np.float64).reshape(-1, 4).T[:, :, None])
+    def of(cls, rows: list[tuple[float, float, float, float, int]]) -> "LevelModels":
+        """From a row (step, trend, persistence, cycle, waves) each."""
+        return cls(*np.array(rows, np.float64).reshape(-1, 5).T[:, :, None])
 
     def chosen(self, rows: Integers) -> "LevelModels":
         """Some of them."""
-        return LevelModels(*(column[rows] for column in self))
+        return LevelModels(*(column[rows] for column in self.columns))
 
     @property
+    def columns(self) -> tuple[Floats, ...]:
+        """All five, in order."""
+        return self.steps, self.trends, self.persistence, self.cycles, self.waves
+
+    @cached_property
     def ordinary(self) -> Floats:
         """The variance of a trend that has gone on for long, (n, 1)."""
         return np.asarray(self.trends / (1 - self.persistence**2))
 
+    @cached_property
+    def trending(self) -> slice:
+        """Where all are that have a trend."""
+        return _span(self.trends)
 
-LEVEL_MODELS = LevelModels.of(
-    [
-        *((step, 0.0, 0.0, 0.0) for step in _STEPS),
-        *((0.0, trend, share, 0.0) for share in _PERSISTENCE for trend in _TRENDS),
-        *((step, 0.0, 0.0, cycle) for cycle in _CYCLES for step in _STEPS_OF_CYCLES),
-    ]
-)
-"""First a level that stays, then those that wander by half to 16 percent an hour, then those that
-go their way for ten or twenty hours; last those that have a daily cycle besides."""
+    @cached_property
+    def cycling(self) -> slice:
+        """Where all are that have a cycle."""
+        return _span(self.cycles)
+
+    @cached_property
+    def most_waves(self) -> int:
+        """Of any cycle."""
+        return int(self.waves[self.cycling].max(initial=0))
+
+
+def _span(column: Floats) -> slice:
+    """From the first to the last that is not 0."""
+    found = np.flatnonzero(column).tolist() or [0, -1]
+    return slice(found[0], found[-1] + 1)
+
+
+def level_models(*waves: int) -> LevelModels:
+    """First a level that stays, then those that wander by half to 16 percent an hour, then those
+    that go their way for ten or twenty hours; last those that have a daily cycle besides, of each
+    of these numbers of waves."""
+    return LevelModels.of(
+        [
+            *((step, 0.0, 0.0, 0.0, 0) for step in _STEPS),
+            *((0.0, trend, share, 0.0, 0) for share in _PERSISTENCE for trend in _TRENDS),
+            *(
+                (step, 0.0, 0.0, cycle, count)
+                for count in waves
+                for cycle in _CYCLES
+                for step in _STEPS_OF_CYCLES
+            ),
+        ]
+    )
+
+
+OF_CAMPAIGNS = level_models(2)
+"""Their daily cycles have waves of a day, and of half a day."""
 
 
 FARTHEST = 30.0
@@ -77,11 +117,11 @@ FARTHEST = 30.0
 _KNOWN = 1e-15
 """Variance of a log ratio from which on there is nothing to learn: less is rounding."""
 
-_ROUNDS = 4
-"""Newton's steps to a level: from above they come down to it, the last by less than noise, if it
-is not very far."""
+_ROUNDS = 2
+"""Halley's steps to a level."""
 
-_NOISE = 1e-3
+_NEAR = 0.02
+"""The last step, at most, of one that is found: what is left is its third power, about."""
 
 AHEAD = 0.5
 """Hours from the moment to the middle of the hour that is served."""
@@ -90,9 +130,6 @@ JUMP = 0.5
 """Variance, at least, of a level that is new after a certain jump, less so the less certain it is:
 what has jumped is not one of the campaigns that are all alike, which the variance before the first
 hour may be of."""
-
-HARMONICS = 2
-"""Waves of a campaign's daily cycle: of a day, and of half a day."""
 
 _LEVEL, _TREND, _WAVES = 0, 1, 2
 
@@ -114,31 +151,36 @@ class LevelFilter:
     covariances: Floats
 
     @classmethod
-    def before(cls, models: LevelModels, variances: Floats, harmonics: int = HARMONICS) -> Self:
+    def before(cls, models: LevelModels, variances: Floats) -> Self:
         """What is believed before the first hour, of levels that have these variances, (c,)."""
         shape = (len(models.steps), len(variances))
-        states = _WAVES + 2 * harmonics
+        states = _WAVES + 2 * models.most_waves
         covariances = np.zeros((states, states, *shape))
         covariances[_LEVEL, _LEVEL] = variances
         covariances[_TREND, _TREND] = models.ordinary
-        for wave in range(_WAVES, states):
-            covariances[wave, wave] = models.cycles / (wave // 2) ** 2
+        for state in range(_WAVES, states):
+            wave = state // 2
+            covariances[state, state] = models.cycles / wave**2 * (models.waves >= wave)
         return cls(models, np.zeros((states, *shape)), covariances)
 
     def pass_time(self, hours: float) -> None:
         """What is believed so many hours later."""
-        steps, _, persistence, _ = self.models
-        left, ordinary = persistence**hours, self.models.ordinary
-        level, trend = self.means[_LEVEL], self.means[_TREND]
-        self.means[_LEVEL] = (level + hours * trend).clip(-FARTHEST, FARTHEST)
-        self.means[_TREND] = left * trend
-        of = self.covariances
-        of[_LEVEL] += hours * of[_TREND]
-        of[:, _LEVEL] += hours * of[:, _TREND]
-        of[_LEVEL, _LEVEL] += hours * steps
-        of[_TREND] *= left
-        of[:, _TREND] *= left
-        of[_TREND, _TREND] += ordinary * (1 - left**2)
+        models, trending = self.models, self.models.trending
+        self.covariances[_LEVEL, _LEVEL] += hours * models.steps
+        if trending.start == trending.stop:
+            return
+        left, ordinary = models.persistence[trending] ** hours, models.ordinary[trending]
+        level, trend = self.means[:_WAVES, trending]
+        level += hours * trend
+        level.clip(-FARTHEST, FARTHEST, out=level)
+        trend *= left
+        (level, both), (again, trend) = self.covariances[:_WAVES, :_WAVES, trending]
+        level += hours * (2 * both + hours * trend)
+        both += hours * trend
+        both *= left
+        again[:] = both
+        trend *= left**2
+        trend += ordinary * (1 - left**2)
 
     def later(self, hours: float) -> "LevelFilter":
         """What is believed so many hours later; this belief stays."""
@@ -168,10 +210,17 @@ class LevelFilter:
         spreads, rates = _weighted(wave, ties), self.at(age)
         found = _modes(rates, spreads, np.where(expected > 0, observed, 0.0), expected)
         information = expected * np.exp(found)
-        moved = np.divide(found - rates, spreads, np.zeros_like(rates), where=spreads > _KNOWN)
-        self.means += ties * moved
-        gain = ties * (information / (1 + information * spreads))
-        self.covariances -= gain[:, None] * ties[None]
+        self.means += ties * ((found - rates) / np.maximum(spreads, _KNOWN))
+        self._know(ties, ties * (information / (1 + information * spreads)))
+
+    def _know(self, ties: Floats, gain: Floats) -> None:
+        """The covariances, less those that are explained. Most models have no waves."""
+        of, some = self.covariances, self.models.cycling
+        of[:_WAVES, :_WAVES] -= gain[:_WAVES, None] * ties[None, :_WAVES]
+        if len(of) > _WAVES:
+            waves = of[_WAVES:, :, some]
+            waves -= gain[_WAVES:, None, some] * ties[None, :, some]
+            of[:_WAVES, _WAVES:, some] = waves[:, :_WAVES].swapaxes(0, 1)
 
     def at(self, age: float) -> Floats:
         """Log ratios at a moment's time of day, (n, c)."""
@@ -204,35 +253,40 @@ def _state_weights(age: float, harmonics: int) -> Floats:
 
 def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> Floats:
     """The likeliest log ratios, (n, c), given normal beliefs: the zero of a falling concave
-    function, which Newton's steps from any point above it do not pass."""
-    tiny = np.finfo(float).tiny
-    seen = np.log(np.maximum(observed, tiny)) - np.log(np.maximum(expected, tiny))
-    found: Floats = np.minimum(low + spreads * observed, np.maximum(low, seen))
-    found = found.clip(-FARTHEST, FARTHEST)
-    for _ in range(_ROUNDS):
-        rates = expected * np.exp(found)
-        gradients = spreads * (observed - rates) - (found - low)
-        steps = gradients / (spreads * rates + 1)
-        # Not by np.clip, whose call costs more than the work.
-        found = np.minimum(np.maximum(found + steps, -FARTHEST), FARTHEST)
-    far = steps < -_NOISE
-    if far.any():
-        # Far above the zero a step is 1 at most.
-        found[far] = _far_modes(low, spreads, observed, expected)[far]
-    return found
+    function, from a point above it, by Halley's method; where that is far, in closed form.
 
-
-def _far_modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> Floats:
-    """The same in closed form: with b = low + spread * observed the zero is b - w, where
-    w + ln w = ln(spread * expected) + b.
-
-    Source: Corless and Jeffrey, The Wright omega function, AISC 2002.
+    Source: with b = low + spread * observed the zero is b - w, where
+    w + ln w = ln(spread * expected) + b; Corless and Jeffrey, The Wright omega function, AISC 2002.
     """
-    from scipy.special import wrightomega
+    ends, product = low + spreads * observed, spreads * expected
+    seen = np.log(np.maximum(observed, _TINY)) - np.log(np.maximum(expected, _TINY))
+    found: Floats = np.minimum(ends, np.maximum(low, seen))
+    np.minimum(found, FARTHEST, out=found)
+    # In place, and not by np.clip: calls cost more than the work.
+    for _ in range(_ROUNDS):
+        rates = np.exp(found)
+        rates *= product
+        step = ends - found
+        step -= rates
+        slopes = rates + 1
+        step /= slopes
+        rates /= slopes
+        rates *= step
+        rates *= 0.5
+        rates += 1
+        step /= rates
+        found += step
+        np.minimum(found, FARTHEST, out=found)
+    far = np.abs(step) > _NEAR
+    if far.any():
+        from scipy.special import wrightomega  # An API process never gets here.
 
-    ends, product = low + spreads * observed, np.maximum(spreads * expected, np.finfo(float).tiny)
-    found = ends - wrightomega(np.log(product) + ends)
-    return np.asarray(found.clip(-FARTHEST, FARTHEST))
+        end = ends[far]
+        found[far] = end - wrightomega(np.log(np.maximum(product[far], _TINY)) + end)
+    return found.clip(-FARTHEST, FARTHEST)
+
+
+_TINY = np.finfo(float).tiny
 
 
 _NEGLIGIBLE = 1e-3
@@ -265,6 +319,8 @@ class CampaignSeries(NamedTuple):
     def with_more(self, other: "CampaignSeries") -> "CampaignSeries":
         """The campaigns of both with the most positives, so many as models are learnt of."""
         both = CampaignSeries(*map(np.concatenate, zip(self, other, strict=True)))
+        if len(both.variances) <= _MOST:
+            return both
         order = np.argsort(-both.observed.sum(axis=1), kind="stable")[:_MOST]
         return CampaignSeries(*(column[order] for column in both))
 
@@ -284,6 +340,11 @@ class LevelForecast(NamedTuple):
     variances: Floats
     cycles: Floats
     before: Floats
+
+    @classmethod
+    def joined(cls, parts: Iterable["LevelForecast"]) -> "LevelForecast":
+        """Of the campaigns of all parts, one at least."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 FOLLOWED = 8
@@ -305,38 +366,53 @@ class AveragedFilter:
 
     models: LevelModels
     belief: Floats
-    harmonics: int
-    evidence: float
-    """The logarithm of that likelihood, averaged over all models by what is believed before."""
 
     @classmethod
     def of(
-        cls, series: CampaignSeries, ages: Floats, harmonics: int = HARMONICS, peers: Peers = ALONE
+        cls,
+        series: CampaignSeries,
+        ages: Floats,
+        models: LevelModels = OF_CAMPAIGNS,
+        peers: Peers = ALONE,
     ) -> Self:
         """What fits these campaigns, found with the `peers`; ages: (h,), of the hours' middles."""
         seen = ages[series.expected.any(axis=0)]
-        returns = len(seen) and float(seen[0] - seen[-1]) >= _TWICE
-        waves = harmonics if returns else 0
-        parts = peers.gather((_gains(piece, ages, waves),) for piece in series.pieces(peers))
-        found: Floats = np.sum([gains for (gains,) in parts], axis=0) + _prior_logs(LEVEL_MODELS)
-        found[LEVEL_MODELS.cycles[:, 0] > 0] -= 0.0 if returns else np.inf
+        if not len(seen) or float(seen[0] - seen[-1]) < _TWICE:
+            models = models.chosen(np.flatnonzero(models.cycles == 0))
+        parts = peers.gather((_gains(models, piece, ages),) for piece in series.pieces(peers))
+        found: Floats = np.sum([gains for (gains,) in parts], axis=0) + _prior_logs(models)
         belief = np.exp(found - found.max())
         kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        evidence = float(found.max() + np.log(belief.sum()))
-        shares = belief[kept] / belief[kept].sum()
-        # Waves that stay 0 are not carried along.
-        models = LEVEL_MODELS.chosen(kept)
-        return cls(models, shares, harmonics if models.cycles.any() else 0, evidence)
+        return cls(models.chosen(kept), belief[kept] / belief[kept].sum())
 
     def forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
         """Of the hour that is served."""
-        found = [self._forecast(piece, ages) for piece in series.pieces()]
-        return LevelForecast(*map(np.concatenate, zip(*found, strict=True)))
+        return LevelForecast.joined(self._forecast(piece, ages)[0] for piece in series.pieces())
 
-    def _forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
+    def tried(
+        self, series: CampaignSeries, ages: Floats, peers: Peers = ALONE
+    ) -> tuple[Floats, LevelForecast | None]:
+        """`FOLLOWED` hours in turn against what those before them predict, (4, n): positives
+        observed and expected, the variance of the predicted level in the middle of them, and the
+        positives expected in as many hours before; the first quarter of all hours left out. And
+        the forecast, of one that has no peers."""
+        first = -(-len(ages) // 4)
+        turns = range(len(ages) - FOLLOWED, first - 1, -FOLLOWED)
+        found = [self._forecast(piece, ages, turns) for piece in series.pieces(peers)]
+        parts = peers.gather((missed,) for _, each in found for missed in each)
+        missed = np.hstack([np.empty((4, 0)), *(part for (part,) in parts)])
+        alone = peers.count == 1
+        return missed, LevelForecast.joined(each for each, _ in found) if alone else None
+
+    def _forecast(
+        self, series: CampaignSeries, ages: Floats, turns: range = range(0)
+    ) -> tuple[LevelForecast, list[Floats]]:
         begins = [max(len(ages) - span, 0) for span in SPANS]
-        before = {0: np.zeros((2, len(series.variances)))}
-        for hour, filtered in enumerate(_steps(self.models, series, ages, self.harmonics)):
+        before, missed = {0: np.zeros((2, len(series.variances)))}, []
+        for hour, filtered in enumerate(_steps(self.models, series, ages)):
+            if hour in turns:
+                turn = slice(hour, hour + FOLLOWED)
+                missed.append(self._missed(filtered, series, ages, turn))
             if hour in begins and hour < len(ages):
                 span = slice(hour, len(ages))
                 before[hour] = self._missed(filtered, series, ages, span)[1:3]
@@ -344,21 +420,7 @@ class AveragedFilter:
         cycles = self._cycles(filtered, np.append(ages, -AHEAD))
         found = self._averaged(filtered, -AHEAD)
         told = np.stack([before[hour].T for hour in begins], axis=2)
-        return LevelForecast(*found, cycles[:, :-1] - cycles[:, -1:], told)
-
-    def misses(self, series: CampaignSeries, ages: Floats, peers: Peers = ALONE) -> Floats:
-        """`FOLLOWED` hours in turn against what those before them predict, (4, n): positives
-        observed and expected, the variance of the predicted level in the middle of them, and the
-        positives expected in as many hours before; the first quarter of all hours left out."""
-        own = (part for piece in series.pieces(peers) for part in self._misses(piece, ages))
-        return np.hstack([np.empty((4, 0)), *(part for (part,) in peers.gather(zip(own)))])
-
-    def _misses(self, series: CampaignSeries, ages: Floats) -> Iterator[Floats]:
-        first = -(-len(ages) // 4)
-        begins = range(len(ages) - FOLLOWED, first - 1, -FOLLOWED)
-        for hour, filtered in enumerate(_steps(self.models, series, ages, self.harmonics)):
-            if hour in begins:
-                yield self._missed(filtered, series, ages, slice(hour, hour + FOLLOWED))
+        return LevelForecast(*found, cycles[:, :-1] - cycles[:, -1:], told), missed
 
     def _missed(
         self, filtered: LevelFilter, series: CampaignSeries, ages: Floats, now: slice
@@ -366,7 +428,9 @@ class AveragedFilter:
         past = slice(max(now.start - FOLLOWED, 0), now.start)
         middle = float(ages[now].mean())
         then = filtered.later(float(ages[now.start]) - middle)
-        waves = np.vstack([_state_weights(age, self.harmonics) for age in ages[now].tolist()])
+        waves = np.vstack(
+            [_state_weights(age, self.models.most_waves) for age in ages[now].tolist()]
+        )
         levels = waves @ (self.belief @ then.means)
         ratios = np.exp(levels.clip(-FARTHEST, FARTHEST))
         expected = (series.expected[:, now] * ratios.T).sum(axis=1)
@@ -382,20 +446,22 @@ class AveragedFilter:
 
     def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
         """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
-        if not self.harmonics:
+        if not self.models.most_waves:
             return np.zeros((len(series.variances), len(at)))
-        *_, filtered = _steps(self.models, series, ages, self.harmonics)
+        *_, filtered = _steps(self.models, series, ages)
         return self._cycles(filtered, at)
 
     def _cycles(self, filtered: LevelFilter, at: Floats) -> Floats:
         amplitudes = np.einsum("n,snc->cs", self.belief, filtered.means[_WAVES:])
-        waves = [_state_weights(age, self.harmonics)[0, _WAVES:] for age in at.tolist()]
+        count = self.models.most_waves
+        waves = [_state_weights(age, count)[0, _WAVES:] for age in at.tolist()]
         return np.asarray(amplitudes @ np.stack(waves, axis=1))
 
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""
-        step, trend, persistence, cycle = (
-            float(column[np.argmax(self.belief), 0]) for column in self.models
+        row = int(np.argmax(self.belief))
+        step, trend, persistence, cycle, _ = (
+            float(column[row, 0]) for column in self.models.columns
         )
         found = {"campaign_cycle": sqrt(cycle)} if cycle else {}
         if trend:
@@ -408,14 +474,14 @@ def _prior_logs(models: LevelModels) -> Floats:
     cycle, moves = models.cycles[:, 0] > 0, (models.steps + models.trends)[:, 0] > 0
     logs = np.zeros(len(cycle))
     for some in (cycle & moves, cycle & ~moves, ~cycle & moves, ~cycle & ~moves):
-        logs[some] = -log(4 * np.count_nonzero(some))
+        logs[some] = -log(max(int(some.sum()), 1))
     return logs
 
 
-def _gains(series: CampaignSeries, ages: Floats, harmonics: int) -> Floats:
+def _gains(models: LevelModels, series: CampaignSeries, ages: Floats) -> Floats:
     """The Poisson log likelihood of each model, (n,), against levels of 0."""
-    gains = np.zeros(len(LEVEL_MODELS.steps))
-    steps = _steps(LEVEL_MODELS, series, ages, harmonics)
+    gains = np.zeros(len(models.steps))
+    steps = _steps(models, series, ages)
     told = zip(ages.tolist(), series.observed.T, series.expected.T, strict=True)
     for (age, observed, expected), filtered in zip(told, steps, strict=False):
         found = filtered.at(age)
@@ -423,11 +489,9 @@ def _gains(series: CampaignSeries, ages: Floats, harmonics: int) -> Floats:
     return gains
 
 
-def _steps(
-    models: LevelModels, series: CampaignSeries, ages: Floats, harmonics: int
-) -> Iterator[LevelFilter]:
+def _steps(models: LevelModels, series: CampaignSeries, ages: Floats) -> Iterator[LevelFilter]:
     """What is believed of each hour before it is told, and after the last."""
-    filtered = LevelFilter.before(models, series.variances, harmonics)
+    filtered = LevelFilter.before(models, series.variances)
     # Hours from the one before to each, none to the first.
     between = -np.diff(ages, prepend=ages[:1])
     for hour, (age, since) in enumerate(zip(ages.tolist(), between.tolist(), strict=True)):

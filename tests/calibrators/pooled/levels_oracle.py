@@ -139,18 +139,16 @@ def bisected(seen: float, hoped: float, mean: float, variance: float) -> float:
     return low
 
 
-def logs_of(gains: list[float], ages: list[float]) -> list[float]:
-    """Of each way to move how likely it is before and after; cycles in a day and a half or more."""
+def believed(gains: list[float], ages: list[float], waves: int = 1) -> list[float]:
+    """What each way to move is believed, their sum 1, those with a cycle once for each number of
+    waves; cycles in a day and a half or more."""
     short = not ages or ages[0] - ages[-1] < 36
-    return [
+    ways = [*zip(PRIOR, WAYS, strict=True)]
+    ways = ways[:17] + [(prior / waves, way) for _ in range(waves) for prior, way in ways[17:]]
+    logs = [
         -inf if short and way[3] else gain + log(prior)
-        for gain, prior, way in zip(gains, PRIOR, WAYS, strict=True)
+        for gain, (prior, way) in zip(gains, ways, strict=True)
     ]
-
-
-def believed(gains: list[float], ages: list[float]) -> list[float]:
-    """What each way to move is believed, their sum 1."""
-    logs = logs_of(gains, ages)
     beliefs = [exp(each - max(logs)) for each in logs]
     beliefs = [belief if belief > 1e-3 else 0.0 for belief in beliefs]
     return [belief / sum(beliefs) for belief in beliefs]
@@ -171,17 +169,14 @@ def cycle_of(y: list[float], e: list[float], ages: list[float]) -> list[float]:
     """The ratios of the target's daily cycle in each hour, and half an hour after the moment: of
     three waves or six, as likely as each makes the hours."""
     seen = [age for age, expected in zip(ages, e, strict=True) if expected]
-    sums, logs = [], []
-    for waves in (3, 6):
-        found = [track(y, e, [0.0] * len(y), 0.1, ages, way, waves) for way in WAYS]
-        gains = [gained for _, gained, _ in found]
-        beliefs = believed(gains, seen)
-        amplitudes = [dot(beliefs, [row[2][place] for row in found]) for place in range(2 * waves)]
-        sums.append([dot(wave_at(age, waves)[2:], amplitudes) for age in [*ages, -0.5]])
-        likely = logs_of(gains, seen)
-        logs.append(max(likely) + log(sum(exp(each - max(likely)) for each in likely)))
-    shares = [exp(each - max(logs)) for each in logs]
-    return [exp(dot(shares, pair) / sum(shares)) for pair in zip(*sums, strict=True)]
+    ways = [(3, way) for way in WAYS] + [(6, way) for way in WAYS[17:]]
+    found = [track(y, e, [0.0] * len(y), 0.1, ages, way, waves) for waves, way in ways]
+    beliefs = believed([gained for _, gained, _ in found], seen, waves=2)
+    logs = [
+        [dot(wave_at(age, waves)[2:], amplitudes) for age in [*ages, -0.5]]
+        for (waves, _), (_, _, amplitudes) in zip(ways, found, strict=True)
+    ]
+    return [exp(dot(beliefs, column)) for column in zip(*logs, strict=True)]
 
 
 def jumped(y: list[float], e: list[float]) -> list[float]:

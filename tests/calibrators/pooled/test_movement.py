@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.state_space import LEVEL_MODELS, AveragedFilter, CampaignSeries
+from calibrators.pooled.state_space import OF_CAMPAIGNS, AveragedFilter, CampaignSeries, LevelFilter
 from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
@@ -104,7 +104,7 @@ def after_a_jump(chance, positives, seen, variance):
     before = courses(np.zeros((1, HOURS)), positives=positives, variance=variance)
     observed, jumps = before.observed.copy(), np.zeros((1, HOURS))
     observed[0, -1], jumps[0, -1] = seen, chance
-    stays = AveragedFilter(LEVEL_MODELS.chosen(np.array([0])), np.ones(1), 1, 0.0)
+    stays = AveragedFilter(OF_CAMPAIGNS.chosen(np.array([0])), np.ones(1))
     return stays.forecast(before._replace(observed=observed, jumps=jumps), AGES)[0][0]
 
 
@@ -158,6 +158,24 @@ def test_dynamics_are_learnt_of_the_largest_campaigns():
     assert np.sort(kept.observed.sum(axis=1)).tolist() == totals[-1_024:].tolist()
 
 
+@given(
+    positives=st.integers(0, 10_000),
+    expected=st.floats(-12, 9).map(np.exp),
+    variance=st.floats(-20, 3).map(np.exp),
+)
+def test_a_level_is_the_mode_however_far_it_is(positives, expected, variance):
+    """Where the slope of the log posterior changes its sign."""
+    stays = LevelFilter.before(OF_CAMPAIGNS.chosen(np.array([0])), np.array([variance]))
+    stays.learn(np.array([float(positives)]), np.array([expected]), 0.5)
+    found = float(stays.at(0.5)[0, 0])
+
+    def slope(level):
+        return variance * (positives - expected * np.exp(level)) - level
+
+    near = 1e-6 * max(1.0, abs(found))
+    assert slope(found - near) > 0 > slope(found + near)
+
+
 def test_an_hour_of_a_million_positives_is_survived():
     """Where next to nothing is expected; the filter stays finite."""
     observed, expected = np.zeros((2, 1, HOURS))
@@ -169,5 +187,5 @@ def test_an_hour_of_a_million_positives_is_survived():
 
 
 def test_strengths_are_standard_deviations():
-    movement = AveragedFilter(LEVEL_MODELS.chosen(np.array([3])), np.ones(1), 1, 0.0)
+    movement = AveragedFilter(OF_CAMPAIGNS.chosen(np.array([3])), np.ones(1))
     assert movement.strengths() == {"campaign_step": sqrt(4e-4)}

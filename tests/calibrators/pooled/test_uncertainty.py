@@ -103,7 +103,7 @@ def test_a_level_that_has_followed_a_jump_in_part_does_not_hide_it():
     """A filter of levels that wander takes two halved hours for a fall by a sixth. What it said of
     them before speaks for a jump, and knows nothing of them."""
     table, ages = np.full((1, HOURS), 30.0), np.arange(HOURS, 0, -1) - 0.5
-    moves = AveragedFilter(LevelModels.of([(0.0016, 0.0, 0.0, 0.0)]), np.ones(1), 0, 0.0)
+    moves = AveragedFilter(LevelModels.of([(0.0016, 0.0, 0.0, 0.0, 0)]), np.ones(1))
     observed = np.where(ages < 2, 15.0, table)
     seen = CampaignSeries(observed, table, 0 * table, np.full(1, 0.01))
     (level,), (variance,), _, before = moves.forecast(seen, ages)
