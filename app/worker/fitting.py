@@ -380,7 +380,9 @@ def refit_target(fitting: Fitting, order: RefitTask, history: History) -> RefitO
         chosen = candidate.atlas if guarded is None else guarded.atlas
         atlas = kept(chosen, order.in_force, order.frozen).with_spreads_of(candidate.atlas)
         change = _change(order, candidate, atlas, history)
-        return RefitOutcome(order, calibrator, candidate, atlas, guarded, change)
+        # Nobody asks for the trial any more, which is as large as what goes out.
+        told = replace(candidate, trial=None)
+        return RefitOutcome(order, calibrator, told, atlas, guarded, change)
     in_force = Atlas.empty() if order.in_force is None else order.in_force
     candidate = fitting.named(order.target, history, order.own, order.campaigns, in_force)
     names = set(names_by_version(candidate.atlas.campaigns, ("", *order.campaigns)))

@@ -82,12 +82,9 @@ class PackedEntries:
         )
 
     def unpacked(self) -> Entries:
-        """The same entries again."""
-        counts = self.counts.values()
-        positives = np.zeros(len(counts))
-        positives[self.has_positives] = self.positives.values()
-        hours = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        return Entries(self.places, hours, counts, positives)
+        """The same entries again, not to be changed."""
+        few = len(self.counts.bytes) <= _FEW_ENTRIES
+        return _remembered(self) if few else _unpacked(self)
 
     @property
     def places(self) -> Integers:
@@ -98,6 +95,20 @@ class PackedEntries:
     def has_positives(self) -> NDArray[np.bool_]:
         """Of each entry, (e,)."""
         return np.unpackbits(self.clicked, count=len(self.counts.bytes)).view(bool)
+
+
+def _unpacked(packed: PackedEntries) -> Entries:
+    counts = packed.counts.values()
+    positives = np.zeros(len(counts))
+    positives[packed.has_positives] = packed.positives.values()
+    hours = np.repeat(np.arange(len(packed.lengths)), packed.lengths)
+    return Entries(packed.places, hours, counts, positives)
+
+
+_FEW_ENTRIES = 1 << 19
+"""Unpacked, 16 MB: a small platform, whose refit asks for them five times."""
+
+_remembered = lru_cache(maxsize=1)(_unpacked)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -430,7 +430,8 @@ class BinnedScorecard:
     def _take_in(self) -> None:
         waiting, self._waiting = self._waiting, []
         table = waiting[0] if len(waiting) == 1 else BinsTable.merge(waiting)
-        self._totals.append(table.total())
+        # One, for those of a million campaigns are hundreds, of all cells each.
+        self._totals = [Bins.merge([*self._totals, table.total()])]
         *columns, rows = table.samples()
         runs = CampaignRuns.of_rows(Predictions.check(*columns), table.campaigns, rows)
         for n, errors in self._errors.items():
