@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from calibrators.peers import ALONE, Peers
 from calibrators.pooled.cells import Cells
@@ -153,10 +154,15 @@ class ScoreHours:
     def _mean_sums(self) -> Floats:
         """What the mean shifts of each hour but the first follow from, of level and line,
         (h - 1, 2, 4, 2): see `_MeanShift`."""
-        hours = range(1, self.sums.counts.shape[1])
-        compared = (self._compared(*self._around(hour, 0)) for hour in hours)
-        found = [[each.sums() for each in level_and_line] for level_and_line in compared]
-        return np.array(found).reshape(-1, 2, 4, 2)
+        size, hours = len(self.spreads), self.sums.counts.shape[1] - 1
+        # All hours at once, as if each had campaigns of its own: numpy is called once for all.
+        now = ScoreSums(*(each[:, 1:].T.reshape(-1) for each in self.sums))
+        before = ScoreSums(*map(_hours_before, self.sums))
+        every = replace(
+            self, variances=np.tile(self.variances, hours), spreads=np.tile(self.spreads, hours)
+        )
+        compared = every._compared(now, before, REFERENCE_HOURS)
+        return np.stack([each.sums(each.places // size, hours) for each in compared], axis=1)
 
     @property
     def _blocks(self) -> Iterator["ScoreHours"]:
@@ -184,6 +190,14 @@ class ScoreHours:
 
 def _offsets(values: Floats, centres: Floats) -> Floats:
     return np.clip(values - centres, -_FARTHEST, _FARTHEST)
+
+
+def _hours_before(sums: Floats) -> Floats:
+    """Of sums by campaign and hour, (c, h), those of the `REFERENCE_HOURS` before each hour but the
+    first, hour by hour, ((h - 1) c, k), 0 where there are none."""
+    padded = np.pad(sums, ((0, 0), (REFERENCE_HOURS, 0)))
+    windows = sliding_window_view(padded, REFERENCE_HOURS, axis=1)[:, 1:-1]
+    return windows.transpose(1, 0, 2).reshape(-1, REFERENCE_HOURS)
 
 
 def _of_block(block: Cells) -> ScoreHours:
@@ -226,9 +240,11 @@ def _references(before: ScoreSums, ago: int) -> tuple[_Reference, _Reference]:
 
 
 class _Compared(NamedTuple):
-    """Of the c campaigns that can be compared: their impressions, (c,), the shifts of their mean
-    offsets, and of their mean distances relative to these, and the variance of both, (2, c)."""
+    """Of the c campaigns that can be compared: their places among all, and their impressions, (c,);
+    the shifts of their mean offsets, and of their mean distances relative to these, and the
+    variance of both, (2, c)."""
 
+    places: Integers
     counts: Floats
     shifts: Floats
     noise: Floats
@@ -242,16 +258,18 @@ class _Compared(NamedTuple):
         noise = (variances[:, held] / scales**2 + _LEAST_VARIANCE) * (
             1 / counts + reference.variance[held]
         )
-        return cls(counts, (means - reference.means[:, held]) / scales, noise)
+        return cls(held, counts, (means - reference.means[:, held]) / scales, noise)
 
     def joined(self, peers: Peers) -> "_Compared":
         """Those of all workers."""
-        counts, shifts, noise = peers.joined(self.counts, self.shifts.T, self.noise.T)
-        return _Compared(counts, shifts.T, noise.T)
+        own = self.places, self.counts, self.shifts.T, self.noise.T
+        places, counts, shifts, noise = peers.joined(*own)
+        return _Compared(places, counts, shifts.T, noise.T)
 
-    def sums(self) -> Floats:
-        """Over all campaigns, of offset and distance: weights, weighted shifts, the variance of
-        their sum by chance, and what they vary more than by chance, (4, 2)."""
+    def sums(self, hours: Integers, size: int) -> Floats:
+        """Over the campaigns of each of so many hours, of offset and distance: weights, weighted
+        shifts, the variance of their sum by chance, and what they vary more than by chance,
+        (size, 4, 2)."""
         weights = 1 / (self.noise + LEAST**2)
         amounts = (
             weights,
@@ -259,7 +277,8 @@ class _Compared(NamedTuple):
             weights**2 * self.noise,
             weights * (self.shifts**2 - self.noise),
         )
-        return np.stack([amount.sum(axis=1) for amount in amounts])
+        found = [[sum_at(hours, each, size) for each in amount] for amount in amounts]
+        return np.moveaxis(np.array(found), 2, 0)
 
     def of_units(self) -> tuple[Floats, Floats]:
         """Shifts and variances of campaigns that are large enough and of groups of small ones."""
