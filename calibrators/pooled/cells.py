@@ -109,6 +109,8 @@ _FEW_ENTRIES = 1 << 19
 """Unpacked, 16 MB: a small platform, whose refit asks for them five times."""
 
 _remembered = lru_cache(maxsize=1)(_unpacked)
+forget_entries = _remembered.cache_clear
+"""Until the next are unpacked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from calibrators.peers import ALONE, Peers
 from calibrators.pooled.change_points import HourWeights, hour_weights, jump_levels
+from calibrators.pooled.level_models import LevelModels, level_models
 from calibrators.pooled.outliers import (
     CampaignHours,
     PlatformHours,
@@ -43,8 +44,7 @@ from calibrators.pooled.state_space import (
     AveragedFilter,
     CampaignSeries,
     LevelForecast,
-    LevelModels,
-    level_models,
+    daily_cycles,
 )
 from calibrators.samples import Floats, scratch_of, sum_at
 
@@ -316,8 +316,7 @@ def _cycles(amounts: Amounts, ages: Floats, models: LevelModels) -> Floats:
     if not len(none):
         return np.zeros((0, len(ages) + 1))
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
-    averaged = AveragedFilter.of(series, ages, models)
-    return averaged.cycles(series, ages, np.append(ages, -AHEAD))
+    return daily_cycles(series, ages, models, np.append(ages, -AHEAD))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

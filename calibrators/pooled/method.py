@@ -15,7 +15,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided, Peers, as_array, listed_in
-from calibrators.pooled.cells import FARTHEST, CampaignBlock, by_block, log_odds
+from calibrators.pooled.cells import FARTHEST, CampaignBlock, by_block, forget_entries, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
@@ -321,6 +321,7 @@ class _Refit:
         served = self._served(campaigns.names, knots, *found)
         # Most of what a refit holds, and told all that they know.
         shape.blocks, found = (), []
+        forget_entries()
         # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
         levels, effects = self._levels(hours, self._ages)

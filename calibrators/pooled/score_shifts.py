@@ -47,6 +47,9 @@ _SCATTER_ERROR = 2 * 1.75
 the median of absolute normal numbers, with a half more."""
 
 _LEAST_VARIANCE = 0.01
+_AT_ONCE = 128
+"""Campaigns whose hours are all compared together: of each these take 10 kB."""
+
 _FARTHEST = 4.0
 
 
@@ -72,7 +75,7 @@ class ScoreHours:
     variances : of offset and distance of one impression, (2, c).
     spreads : mean distance, (c,).
     sums : by hour, (c, h) each.
-    sizes : campaigns of each block that is summed up by itself.
+    sizes : campaigns of each block; some of one are summed up by themselves.
     peers : the workers that have the other campaigns.
     """
 
@@ -166,17 +169,20 @@ class ScoreHours:
 
     @property
     def _blocks(self) -> Iterator["ScoreHours"]:
-        behind = 0
-        for size in self.sizes:
-            part, behind = slice(behind, behind + size), behind + size
-            yield replace(
-                self,
-                campaigns=self.campaigns[part],
-                centres=self.centres[part],
-                variances=self.variances[:, part],
-                spreads=self.spreads[part],
-                sums=ScoreSums(*(each[part] for each in self.sums)),
-            )
+        ends = np.cumsum(self.sizes).tolist()
+        for size, end in zip(self.sizes, ends, strict=True):
+            for first in range(end - size, max(end, end - size + 1), _AT_ONCE):
+                yield self._part(slice(first, min(first + _AT_ONCE, end)))
+
+    def _part(self, rows: slice) -> "ScoreHours":
+        return replace(
+            self,
+            campaigns=self.campaigns[rows],
+            centres=self.centres[rows],
+            variances=self.variances[:, rows],
+            spreads=self.spreads[rows],
+            sums=ScoreSums(*(each[rows] for each in self.sums)),
+        )
 
     def _around(self, hour: int, first: int) -> tuple[ScoreSums, ScoreSums, int]:
         first = max(hour - REFERENCE_HOURS, first)

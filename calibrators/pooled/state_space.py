@@ -5,110 +5,21 @@ Which of a few models of how levels move fits the campaigns, and where it puts e
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from math import log, sqrt
+from functools import lru_cache
+from math import sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from calibrators.peers import ALONE, Peers
-from calibrators.samples import Floats, Integers
-
-_STEPS = (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)
-_TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
-_PERSISTENCE = (0.9, 0.95)
-_CYCLES = (0.01, 0.04, 0.16)
-_STEPS_OF_CYCLES = (0.0, 1e-4, 1.6e-3, 6.4e-3)
+from calibrators.pooled.level_models import OF_CAMPAIGNS, LevelModels
+from calibrators.samples import Floats
 
 DAY = 24.0
 """Hours."""
 
 _TWICE = 1.5 * DAY
 """What has not come twice is no cycle: in less hours none is looked for."""
-
-
-@dataclass(frozen=True, eq=False)
-class LevelModels:
-    """A local level with a damped trend, or a daily cycle: n ways of moving, each an array (n, 1).
-
-    steps : variance of an hour's random step of the level, in log ratio.
-    trends : variance of an hour's random step of the trend, in log ratio an hour.
-    persistence : the share of a trend that is left after an hour, in [0, 1).
-    cycles : variance of each of the two amplitudes of the day's wave, in log ratio; 0 for none.
-    waves : how many the daily cycle has: of a day, of half a day, and so on.
-
-    Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management Science
-    31, 1985; seasonal effects in Fourier form: West and Harrison, Bayesian Forecasting and Dynamic
-    Models, 1997, section 8.6.
-    """
-
-    steps: Floats
-    trends: Floats
-    persistence: Floats
-    cycles: Floats
-    waves: Floats
-
-    @classmethod
-    def of(cls, rows: list[tuple[float, float, float, float, int]]) -> "LevelModels":
-        """From a row (step, trend, persistence, cycle, waves) each."""
-        return cls(*np.array(rows, np.float64).reshape(-1, 5).T[:, :, None])
-
-    def chosen(self, rows: Integers) -> "LevelModels":
-        """Some of them."""
-        return LevelModels(*(column[rows] for column in self.columns))
-
-    @property
-    def columns(self) -> tuple[Floats, ...]:
-        """All five, in order."""
-        return self.steps, self.trends, self.persistence, self.cycles, self.waves
-
-    @cached_property
-    def ordinary(self) -> Floats:
-        """The variance of a trend that has gone on for long, (n, 1)."""
-        return np.asarray(self.trends / (1 - self.persistence**2))
-
-    @cached_property
-    def trending(self) -> slice:
-        """Where all are that have a trend."""
-        return _span(self.trends)
-
-    @cached_property
-    def cycling(self) -> slice:
-        """Where all are that have a cycle."""
-        return _span(self.cycles)
-
-    @cached_property
-    def most_waves(self) -> int:
-        """Of any cycle."""
-        return int(self.waves[self.cycling].max(initial=0))
-
-
-def _span(column: Floats) -> slice:
-    """From the first to the last that is not 0."""
-    found = np.flatnonzero(column).tolist() or [0, -1]
-    return slice(found[0], found[-1] + 1)
-
-
-def level_models(*waves: int) -> LevelModels:
-    """First a level that stays, then those that wander by half to 16 percent an hour, then those
-    that go their way for ten or twenty hours; last those that have a daily cycle besides, of each
-    of these numbers of waves."""
-    return LevelModels.of(
-        [
-            *((step, 0.0, 0.0, 0.0, 0) for step in _STEPS),
-            *((0.0, trend, share, 0.0, 0) for share in _PERSISTENCE for trend in _TRENDS),
-            *(
-                (step, 0.0, 0.0, cycle, count)
-                for count in waves
-                for cycle in _CYCLES
-                for step in _STEPS_OF_CYCLES
-            ),
-        ]
-    )
-
-
-OF_CAMPAIGNS = level_models(2)
-"""Their daily cycles have waves of a day, and of half a day."""
 
 
 FARTHEST = 30.0
@@ -376,14 +287,11 @@ class AveragedFilter:
         peers: Peers = ALONE,
     ) -> Self:
         """What fits these campaigns, found with the `peers`; ages: (h,), of the hours' middles."""
-        seen = ages[series.expected.any(axis=0)]
-        if not len(seen) or float(seen[0] - seen[-1]) < _TWICE:
-            models = models.chosen(np.flatnonzero(models.cycles == 0))
-        parts = peers.gather((_gains(models, piece, ages),) for piece in series.pieces(peers))
-        found: Floats = np.sum([gains for (gains,) in parts], axis=0) + _prior_logs(models)
-        belief = np.exp(found - found.max())
-        kept = np.flatnonzero(belief > _NEGLIGIBLE)
-        return cls(models.chosen(kept), belief[kept] / belief[kept].sum())
+        models = _possible(models, series, ages)
+        parts = peers.gather((_gains(models, piece, ages)[0],) for piece in series.pieces(peers))
+        belief = _belief(models, np.sum([gains for (gains,) in parts], axis=0))
+        kept = np.flatnonzero(belief)
+        return cls(models.chosen(kept), belief[kept])
 
     def forecast(self, series: CampaignSeries, ages: Floats) -> LevelForecast:
         """Of the hour that is served."""
@@ -417,7 +325,7 @@ class AveragedFilter:
                 span = slice(hour, len(ages))
                 before[hour] = self._missed(filtered, series, ages, span)[1:3]
         filtered.pass_time(AHEAD + float(ages[-1:].sum()))
-        cycles = self._cycles(filtered, np.append(ages, -AHEAD))
+        cycles = _cycles(self.belief, filtered, np.append(ages, -AHEAD))
         found = self._averaged(filtered, -AHEAD)
         told = np.stack([before[hour].T for hour in begins], axis=2)
         return LevelForecast(*found, cycles[:, :-1] - cycles[:, -1:], told), missed
@@ -444,19 +352,6 @@ class AveragedFilter:
         found: Floats = self.belief @ each
         return found, self.belief @ (spreads + (each - found) ** 2)
 
-    def cycles(self, series: CampaignSeries, ages: Floats, at: Floats) -> Floats:
-        """The daily cycles alone at moments of these ages, (t,): log ratios, (c, t)."""
-        if not self.models.most_waves:
-            return np.zeros((len(series.variances), len(at)))
-        *_, filtered = _steps(self.models, series, ages)
-        return self._cycles(filtered, at)
-
-    def _cycles(self, filtered: LevelFilter, at: Floats) -> Floats:
-        amplitudes = np.einsum("n,snc->cs", self.belief, filtered.means[_WAVES:])
-        count = self.models.most_waves
-        waves = [_state_weights(age, count)[0, _WAVES:] for age in at.tolist()]
-        return np.asarray(amplitudes @ np.stack(waves, axis=1))
-
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""
         row = int(np.argmax(self.belief))
@@ -469,24 +364,48 @@ class AveragedFilter:
         return {**found, "campaign_step": sqrt(step)} if step else found
 
 
-def _prior_logs(models: LevelModels) -> Floats:
-    """Half of the belief is that there is no cycle, and half of either that levels stay."""
-    cycle, moves = models.cycles[:, 0] > 0, (models.steps + models.trends)[:, 0] > 0
-    logs = np.zeros(len(cycle))
-    for some in (cycle & moves, cycle & ~moves, ~cycle & moves, ~cycle & ~moves):
-        logs[some] = -log(max(int(some.sum()), 1))
-    return logs
+def daily_cycles(series: CampaignSeries, ages: Floats, models: LevelModels, at: Floats) -> Floats:
+    """The cycles alone, averaged over these models, at moments of these ages, (t,): log ratios,
+    (c, t)."""
+    models = _possible(models, series, ages)
+    found = [_gains(models, piece, ages) for piece in series.pieces()]
+    belief = _belief(models, np.sum([gains for gains, _ in found], axis=0))
+    return np.concatenate([_cycles(belief, filtered, at) for _, filtered in found])
 
 
-def _gains(models: LevelModels, series: CampaignSeries, ages: Floats) -> Floats:
-    """The Poisson log likelihood of each model, (n,), against levels of 0."""
+def _cycles(belief: Floats, filtered: LevelFilter, at: Floats) -> Floats:
+    amplitudes = np.einsum("n,snc->cs", belief, filtered.means[_WAVES:])
+    count = filtered.models.most_waves
+    waves = [_state_weights(age, count)[0, _WAVES:] for age in at.tolist()]
+    return np.asarray(amplitudes @ np.stack(waves, axis=1))
+
+
+def _possible(models: LevelModels, series: CampaignSeries, ages: Floats) -> LevelModels:
+    """Those without a cycle where these hours are too few to show one."""
+    seen = ages[series.expected.any(axis=0)]
+    if len(seen) and float(seen[0] - seen[-1]) >= _TWICE:
+        return models
+    return models.chosen(np.flatnonzero(models.cycles == 0))
+
+
+def _belief(models: LevelModels, gains: Floats) -> Floats:
+    """In each model, (n,), 0 where it is negligible."""
+    logs = gains + models.prior_logs
+    belief: Floats = np.exp(logs - logs.max())
+    belief[belief <= _NEGLIGIBLE] = 0.0
+    return np.asarray(belief / belief.sum())
+
+
+def _gains(models: LevelModels, series: CampaignSeries, ages: Floats) -> tuple[Floats, LevelFilter]:
+    """The Poisson log likelihood of each model, (n,), against levels of 0, and what is believed
+    after the last hour."""
     gains = np.zeros(len(models.steps))
-    steps = _steps(models, series, ages)
-    told = zip(ages.tolist(), series.observed.T, series.expected.T, strict=True)
-    for (age, observed, expected), filtered in zip(told, steps, strict=False):
-        found = filtered.at(age)
-        gains += found @ observed - np.expm1(found) @ expected
-    return gains
+    for hour, filtered in enumerate(_steps(models, series, ages)):
+        if hour < len(ages):
+            found = filtered.at(float(ages[hour]))
+            gains += found @ series.observed[:, hour]
+            gains -= np.expm1(found) @ series.expected[:, hour]
+    return gains, filtered
 
 
 def _steps(models: LevelModels, series: CampaignSeries, ages: Floats) -> Iterator[LevelFilter]:

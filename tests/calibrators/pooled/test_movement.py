@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.state_space import OF_CAMPAIGNS, AveragedFilter, CampaignSeries, LevelFilter
+from calibrators.pooled.level_models import OF_CAMPAIGNS
+from calibrators.pooled.state_space import AveragedFilter, CampaignSeries, LevelFilter, daily_cycles
 from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48
@@ -71,7 +72,7 @@ def test_the_cycle_alone_is_what_comes_back_every_day():
     """Above a level that stays, known at any moment, before and after."""
     levels = days(HOURS) + 0.3
     seen = courses(levels, positives=5_000.0)
-    found = AveragedFilter.of(seen, AGES).cycles(seen, AGES, np.append(AGES, -0.5))
+    found = daily_cycles(seen, AGES, OF_CAMPAIGNS, np.append(AGES, -0.5))
     assert np.abs(found[:, :-1] - days(HOURS)).max() < 0.05
     assert found[:, -1] == pytest.approx(found[:, HOURS - 24], abs=1e-9)
 
