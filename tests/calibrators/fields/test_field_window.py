@@ -3,6 +3,7 @@
 import numpy as np
 
 from calibrators.bins.table import History
+from calibrators.fields import window as field_window
 from calibrators.fields.sums import FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 
@@ -18,14 +19,24 @@ def hour(positives):
     )
 
 
-def test_the_newest_two_hours_are_read_again_if_events_came():
+def test_history_that_is_sent_late_is_read():
+    window, tables = FieldWindow(), [FieldTables.empty(), FieldTables.empty(), *[hour((0, 1))] * 2]
+    window.read(History(4.0, [], tables.__getitem__), range(4))
+    tables[0] = hour((1, 1))
+    window.read(History(4.0, [], tables.__getitem__), range(4))
+
+    assert window.hours[0].campaigns["device"].observed.tolist() == [1.0, 1.0]
+
+
+def test_the_newest_two_hours_are_read_again_if_events_came(monkeypatch):
+    monkeypatch.setattr(field_window, "_READ_AGAIN", 1)
     window, tables = FieldWindow(), [hour((0, 0)) for _ in range(4)]
     window.read(History(4.0, [], tables.__getitem__), range(4))
     before = dict(window.hours)
     tables[1], tables[2] = hour((1, 1)), hour((0, 1))
     window.read(History(4.0, [], tables.__getitem__), range(4))
 
-    assert all(window.hours[each] is before[each] for each in (0, 1)), "no event comes so late"
+    assert all(window.hours[each] is before[each] for each in (0, 1)), "too large"
     assert window.hours[2].campaigns["device"].observed.tolist() == [0.0, 1.0]
     assert window.hours[3] is before[3], "nothing came"
     window.read(History(5.0, [], [*tables, hour((1, 0))].__getitem__), range(1, 5))

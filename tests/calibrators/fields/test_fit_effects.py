@@ -8,6 +8,7 @@ import pytest
 
 from calibrators import Atlas, BinsTable
 from calibrators.bins.table import History
+from calibrators.fields import window as field_window
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.fit import HALF_LIVES, PSEUDO_COUNTS, EffectsFit, _Choice, _Search
 from calibrators.fields.sums import FieldColumn, FieldTables
@@ -92,7 +93,8 @@ def test_fields_that_do_nothing_have_no_effect(seed):
     assert with_fields.atlas.to_bytes() == without.atlas.to_bytes()
 
 
-def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same():
+def test_a_refit_that_remembers_reads_the_newest_hours_only_and_finds_the_same(monkeypatch):
+    monkeypatch.setattr(field_window, "_READ_AGAIN", 1)
     history = history_of()
     assert history.fields is not None
     tables, read = history.fields, list[int]()
