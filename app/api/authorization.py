@@ -60,7 +60,7 @@ _SCOPES: Final[dict[str, KeyScope | None]] = {
 """By the beginning of a path, at a slash; whatever is not here needs the scope admin, and so does
 every change below the admin path."""
 # They tell of the campaigns of all.
-_WHOLE: Final = (
+WHOLE: Final = (
     *("/v1/atlas", "/v1/products", "/v1/experiments", "/v1/fields"),
     *("/metrics", f"{ADMIN_PATH}/versions", f"{ADMIN_PATH}/jobs"),
 )
@@ -264,7 +264,7 @@ class Authorized:
         scope[CALLER] = caller
         if caller is ANYBODY:
             _check_not_foreign(scope, self._hosts)
-        if caller.campaigns and path.startswith(_WHOLE):
+        if caller.campaigns and path.startswith(WHOLE):
             raise not_found("the key sees some campaigns only, and this is of all")
 
 

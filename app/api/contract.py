@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from app.access.audit import AuditEntry
 from app.access.keys import Scope
-from app.api.authorization import scope_of
+from app.api.authorization import WHOLE, scope_of
 from app.api.bins import BinsLoaded
 from app.api.cockpit.analysis import ExperimentAnswer
 from app.api.cockpit.experiments import ExperimentChanged, ExperimentList
@@ -36,7 +36,8 @@ _Served = Literal["campaign", "group", "target", "identity", "raw"]
 
 class Calibration(Struct):
     """In the order of the scores; with `?explain=true` `levels`, and where maps have effects of
-    fields `effects` in log-odds by term; `arms` where units were given; of a product by factor."""
+    fields `effects` in log-odds by term; `arms` where units were given; of a product by factor.
+    Columns that JSON answers have `quantiles` by level."""
 
     probabilities: list[Score]
     version: str
@@ -44,6 +45,10 @@ class Calibration(Struct):
     arms: list[Arm | dict[str, Arm]] | UnsetType = UNSET
     expected_values: list[Amount | None] | UnsetType = UNSET
     effects: list[dict[str, Effect | dict[str, Effect]]] | UnsetType = UNSET
+    model_versions: list[str | None] | UnsetType = UNSET
+    lower: list[Score] | UnsetType = UNSET
+    upper: list[Score] | UnsetType = UNSET
+    quantiles: list[Score | list[Score]] | UnsetType = UNSET
 
 
 class Rejected(Struct):
@@ -348,10 +353,11 @@ ANSWERS: Final[dict[tuple[str, str], tuple[int, Any, tuple[Problems, ...]]]] = {
     ("get", "/v1/reliability/{target}/{campaign}"): (200, Reliability, (_STORE,)),
     ("get", "/healthz"): (200, Alive, ()),
     ("get", "/readyz"): (200, Readiness, ()),
-    ("get", "/metrics"): (200, _TEXT, (_UNKNOWN,)),
+    ("get", "/metrics"): (200, _TEXT, ()),
 }
 """Of each route the status of success, a type or the content by media type, and its problems, but
-for those of all that are for admins, have a body or a name in their path, or are shed."""
+for those of all that are for admins or of all campaigns, have a body or a name in their path, or
+are shed."""
 
 
 def with_answers(document: dict[str, Any]) -> dict[str, Any]:
@@ -359,7 +365,7 @@ def with_answers(document: dict[str, Any]) -> dict[str, Any]:
     kinds = {kind for _, kind, _ in ANSWERS.values() if not isinstance(kind, dict)}
     ordered = sorted(kinds, key=lambda kind: str(kind.__name__))
     schemas, components = msgspec.json.schema_components(ordered, ref_template=_REFERENCE)
-    document["components"] = {"schemas": {**components, "Problem": _PROBLEM}}
+    document["components"] = {"schemas": {**components, "Problem": PROBLEM}}
     by_kind = dict(zip(ordered, schemas, strict=True))
     for method, path, operation in declared(document):
         if (method, path) in ANSWERS:
@@ -380,7 +386,7 @@ def _declare(method: str, path: str, operation: dict[str, Any], schemas: dict[An
         (True, _ALWAYS),
         (scope_of(path) is not None, _KEY),
         (path.startswith("/v1/"), _BROKEN),
-        ("{" in path, _UNKNOWN),
+        ("{" in path or path.startswith(WHOLE), _UNKNOWN),
         ("requestBody" in operation, _BODY),
         *((True, own) for own in problems),
         (is_admin, _STORE),
@@ -402,16 +408,19 @@ def _merged(tables: Iterable[Problems]) -> Problems:
     return found
 
 
-_PROBLEM: Final = {
+PROBLEM: Final = {
     "title": "Problem",
     "description": "An error (RFC 9457); `type` is stable, further members say what is wrong.",
     "type": "object",
     "required": ["type", "title", "status", "detail"],
     "properties": {
-        "type": {"type": "string"},
-        "title": {"type": "string"},
-        "status": {"type": "integer"},
-        "detail": {"type": "string"},
+        **{name: {"type": "string"} for name in ("type", "title", "detail")},
+        **{name: {"type": "string"} for name in ("field", "rule", "scope", "dictionary")},
+        **{name: {"type": "integer"} for name in ("status", "limit", "rejected_total")},
+        "value": {"type": ["string", "null"]},
+        "versions": {"type": "array", "items": {"type": "integer"}},
+        "rejected": {"type": "array", "items": {"$ref": _REFERENCE.format(name="Rejected")}},
+        "rejected_by_reason": {"type": "object", "additionalProperties": {"type": "integer"}},
     },
 }
 

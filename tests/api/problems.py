@@ -4,6 +4,8 @@ from typing import Any
 
 import httpx
 
+from app.api.contract import PROBLEM
+
 MEDIA_TYPE = "application/problem+json"
 LONGEST_ANSWER = 1024
 
@@ -16,6 +18,7 @@ def problem(answer: httpx.Response, status: int, slug: str) -> dict[str, Any]:
     assert content["status"] == status
     assert content["title"]
     assert content["detail"]
+    assert content.keys() <= PROBLEM["properties"].keys()
     assert len(answer.content) <= LONGEST_ANSWER
     return content
 

@@ -241,12 +241,13 @@ def test_no_route_shows_a_bound_key_the_campaigns_of_others(closed, known):
     closed.publish({"click": Atlas.build(maps)}, {"targets": {"click": {"top": [row]}}})
     shown = {}
 
-    for method, path, scope, _ in operations(closed, free):
+    for method, path, scope, operation in operations(closed, free):
         if scope == "read":
             full = path.replace("/x/x", "/click/rival/a").replace("/x", "/rival/a")
             full = full.replace("/atlas/rival/a", "/atlas/click")
             both = [closed.http.request(method, full, headers=given) for given in (free, headers)]
             shown[full] = [b"rival" in answer.content for answer in both]
+            assert str(both[1].status_code) in operation["responses"], full
 
     assert len(shown) == 16
     assert not any(bound for _, bound in shown.values()), shown

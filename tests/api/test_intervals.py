@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sirocco_client import BadInput, EdgeCalibrator, Sirocco
 
+from app.api.contract import Calibration
 from calibrators import Atlas, CalibrationMap
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.maps.calibration_map import PLACES, Spreads
@@ -66,6 +67,7 @@ def test_ends_and_quantiles_stand_beside_the_probabilities(service, number):
         for campaign, score in zip(request["campaigns"], request["scores"], strict=True)
     ]
 
+    assert answer.keys() <= {*Calibration.__struct_fields__}, "the OpenAPI document has it"
     found = [answer.pop(name) for name in ("lower", "upper", "quantiles")]
 
     assert answer == plain

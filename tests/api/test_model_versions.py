@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.api.contract import Calibration
 from app.storage.overrides import FrozenTargets, Overrides
 from calibrators.bins.model_versions import named
 from tests.api.conftest import alone
@@ -50,6 +51,7 @@ def _refit(service, hours, **changes):
 def _asked(service, path=PATH, **body):
     answer = service.http.post(path, json={"target": "click", **body})
     assert answer.status_code == 200, answer.text
+    assert answer.json().keys() <= {*Calibration.__struct_fields__}, "the OpenAPI document has it"
     return answer.json()
 
 
