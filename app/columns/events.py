@@ -140,7 +140,7 @@ Mask = NDArray[np.bool_]
 _SLICE: Final = 64
 """Events that are checked one by one without a turn for others: a millisecond or so."""
 
-_NO_NAME: Final = "must be an id from 1 on; 0 stands for any campaign without a map of its own"
+_NO_NAME: Final = "must be the id of one; 0 and empty names stand for any without a map of its own"
 
 
 class _Kind(NamedTuple):
@@ -289,7 +289,7 @@ class EventAdmission:
 
     def _event(self, values: dict[str, Any], is_of_type: bool) -> Event:
         if not values["campaign"] and self._request.header.flags & INTERNED:
-            raise ValidationError("campaign", _NO_NAME, 0)
+            raise ValidationError("campaign", _NO_NAME)
         if not is_of_type:
             # Raises: the schema knows the error, but of a unit only the name.
             named = {**values, "unit": None} if "unit" in values else values

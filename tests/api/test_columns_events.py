@@ -8,6 +8,7 @@ import pytest
 
 from app.storage.bins import BinsStore
 from app.storage.keys import BREAKDOWNS
+from calibrators import Atlas, CalibrationMap
 from tests.api.conftest import alone
 from tests.api.events import HOUR_SECONDS, NONE_REJECTED
 from tests.api.problems import problem
@@ -27,6 +28,7 @@ from tests.storage.contents import damaged_blocks
 
 PATH = "/v1/events"
 COLUMNS = "application/vnd.sirocco.columns"
+HALF = CalibrationMap.proportional(0.5)
 AS_OF = 1_700_000_000.0 // HOUR_SECONDS * HOUR_SECONDS
 
 
@@ -165,18 +167,20 @@ def test_interned_campaigns_of_a_former_list_are_stored_by_name(service, atlas):
     assert service.bins("click", int(now // HOUR_SECONDS)).campaigns == ("hats",)
 
 
-def test_the_id_zero_names_no_campaign(service, version):
-    """Nothing could be counted for it; its neighbours are."""
-    dictionary = service.ids()[0]
-    now = time.time()
-    body = impressions_body([0.5] * 3, [now] * 3, campaigns=[1, 0, 1], dictionary=dictionary)
+def test_ids_of_no_campaign_are_refused(service):
+    """0, and those of the maps that serve new campaigns of a version; their neighbours count."""
+    service.publish({"click": Atlas.build(dict.fromkeys(("\x1ev2", "hats"), HALF))})
+    now, dictionary = time.time(), service.ids()[0]
+    body = impressions_body([0.5] * 3, [now] * 3, campaigns=[1, 0, 2], dictionary=dictionary)
 
     answer = post(service, body).json()
 
-    assert answer["accepted"] == 2
-    (rejected,) = answer["rejected"]
-    assert rejected["index"] == 1
-    assert rejected["error"].startswith("campaign = 0: must be an id from 1 on")
+    assert answer["accepted"] == 1
+    assert [rejected["index"] for rejected in answer["rejected"]] == [0, 1]
+    errors = {rejected["error"] for rejected in answer["rejected"]}
+    assert errors == {
+        "campaign: must be the id of one; 0 and empty names stand for any without a map of its own"
+    }
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_rows_mix_products_and_targets(service):
     assert answer["levels"][1] == {"click": "campaign", "conversion": "campaign"}
 
 
-NEEDS_BOTH = "is a product, which takes JSON with scores of each factor: click, conversion"
+NEEDS_BOTH = "pay is a product, which takes JSON with scores of each factor: click, conversion"
 NO_FACTOR = "is no factor of pay: click, conversion"
 EQUALLY_LONG = "has 2 items beside 1 of scores.click; the columns must be equally long"
 VALUE = "must be a number from 0 to 1000000"

@@ -75,7 +75,7 @@ def _factors(
 def one_score_for(product: str, settings: Settings) -> str:
     """The rule that is broken by a score or a column of scores for a product."""
     factors = ", ".join(settings.products[product])
-    return f"is a product, which takes JSON with scores of each factor: {factors}"
+    return f"{product} is a product, which takes JSON with scores of each factor: {factors}"
 
 
 def plain_row_error(row: Row, place: int) -> ValidationError:
