@@ -151,7 +151,7 @@ def _show_rollback(found: dict[str, Any], *, dry_run: bool) -> None:
         print_line(f"the maps of {version} would serve: {targets}")
     else:
         print_line(f"{found['version']} serves, with the maps of {version}: {targets}")
-    _note_frozen([] if dry_run else found["all_frozen"])
+    _note_campaigns(found, [] if dry_run else found["all_frozen"])
 
 
 def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
@@ -160,7 +160,7 @@ def _changed(what: str, change: ChangeOptions, service: RunningService) -> None:
     def show(found: dict[str, Any]) -> None:
         is_so = f"nothing to {what}: it is so already"
         print_line(f"{done}: {_listed(found['changed'])}" if found["changed"] else is_so)
-        _note_frozen([] if change.dry_run else found["frozen"])
+        _note_campaigns(found, [] if change.dry_run else found["frozen"])
 
     service.show(lambda client: client.change(what, request=_of(change)), show)
 
@@ -181,6 +181,12 @@ def _names(found: Mapping[str, Any]) -> list[str]:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_LISTED
     return ", ".join(names[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _note_campaigns(found: Mapping[str, Any], frozen: Sequence[str]) -> None:
+    if without := found["without_map"]:
+        note(f"without a map of its own yet (is the name right?): {_listed(without)}")
+    _note_frozen(frozen)
 
 
 def _note_frozen(names: Sequence[str]) -> None:

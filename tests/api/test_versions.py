@@ -61,6 +61,7 @@ def test_the_maps_of_an_older_version_serve_again(service, old, new):
         "campaigns": None,
         "frozen": True,
         "all_frozen": ["click", "conversion"],
+        "without_map": [],
         "dry_run": False,
         "changed": True,
         "version": None,
@@ -244,9 +245,22 @@ def test_frozen_maps_are_not_replaced_by_a_refit_that_began_before(service, new)
     assert post(service, "unfreeze").json() == {
         "changed": ["click"],
         "frozen": [],
+        "without_map": [],
         "dry_run": False,
     }
     assert versions.publish(lease.token, 1.0, 2.0, packed, {})
+
+
+@pytest.mark.parametrize("change", ["freeze", "unfreeze", "rollback"])
+def test_campaigns_that_are_new_or_mistyped_are_named_in_the_answer(service, change):
+    atlas = atlas_of(**{"b": 0.5, "by\x1fx": 0.5, named("hats", "v2"): 0.5, "z": 0.5})
+    version = service.publish({"click": atlas})
+    asked = {"version": version} if change == "rollback" else {}
+    campaigns = ["b", "by", "hat", "hats", "z", "zz"]
+
+    for target, without in (("click", ["by", "hat", "zz"]), ("conversion", campaigns)):
+        answer = post(service, change, **asked, target=target, campaigns=campaigns).json()
+        assert answer["without_map"] == without
 
 
 def test_a_freeze_is_idempotent_and_has_a_dry_run(service):

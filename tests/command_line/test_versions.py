@@ -50,6 +50,11 @@ def test_there_and_back(called, service, published):
     assert killed[0].endswith("serves, with the maps of none: click:shoes")
     by_name = "`sirocco versions unfreeze --target TARGET --campaign NAME`"
     assert f"frozen, until {by_name}: click:shoes" in frozen
+    assert "own yet" not in frozen
+    typo = ("--target", "click", "--campaign", "shose", "--dry-run")
+    unknown = "without a map of its own yet (is the name right?): shose\n"
+    assert lines("versions", "freeze", *typo) == (["would freeze: click:shose"], unknown)
+    assert unknown in lines("rollback", "identity", *typo)[1]
     assert lines("versions", "unfreeze", *shoes)[0] == ["unfreeze: done: click:shoes"]
     note = "frozen, until `sirocco versions unfreeze`: click\n"
     assert lines("rollback", old, "--target", "click", "--refit")[1] == note

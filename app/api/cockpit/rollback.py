@@ -2,7 +2,8 @@
 version; and which version is their last good one.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from app.storage.overrides import frozen_name
 from app.storage.versions import Published
 from calibrators import Atlas, CalibrationMap
 from calibrators.arms import CHALLENGER
-from calibrators.bins.model_versions import names_by_version
+from calibrators.bins.model_versions import SEPARATOR, campaign_of, names_by_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Chosen:
             return self.targets
         return [frozen_name(self.targets[0], campaign) for campaign in self.campaigns]
 
+    def without_map(self, atlases: Mapping[str, Atlas]) -> list[str]:
+        """The campaigns, if there are some, without a map of their own: new, or mistyped."""
+        known = atlases[self.targets[0]].campaigns if self.targets[0] in atlases else ()
+        return [campaign for campaign in self.campaigns or () if not _is_in(known, campaign)]
+
     def differ(self, one: Published, other: Published) -> bool:
         """Whether any of them is served otherwise in the one than in the other."""
         targets = [
@@ -44,6 +50,12 @@ class Chosen:
         ours, theirs = (_atlas(version, targets[0]) for version in (one, other))
         names = names_by_version((*ours.campaigns, *theirs.campaigns), self.campaigns)
         return _maps(ours, names) != _maps(theirs, names)
+
+
+def _is_in(known: Sequence[str], campaign: str) -> bool:
+    """Whether these names, which ascend, have the campaign, or one of its versions of the model."""
+    places = [bisect_left(known, name) for name in (campaign, campaign + SEPARATOR)]
+    return any(campaign in map(campaign_of, known[place : place + 1]) for place in places)
 
 
 def _maps(atlas: Atlas, campaigns: Iterable[str]) -> dict[str, CalibrationMap]:

@@ -113,23 +113,28 @@ class VersionDifference(Struct):
 
 class RolledBack(Struct):
     """Which version serves; `changed` is false where its maps served already. `all_frozen` are the
-    targets, and `target:campaign`, that no refit replaces then, also those frozen before."""
+    targets, and `target:campaign`, that no refit replaces then, also those frozen before;
+    `without_map` is as of `Frozen`."""
 
     rolled_back_to: str
     targets: list[str]
     campaigns: list[str] | None
     frozen: bool
     all_frozen: list[str]
+    without_map: list[str]
     dry_run: bool
     changed: bool
     version: str
 
 
 class Frozen(Struct):
-    """What was changed, and all whose maps no refit replaces: targets, and `target:campaign`."""
+    """What was changed, and all whose maps no refit replaces: targets, and `target:campaign`; of
+    the `campaigns` that were named, those without a map of their own in what served: new ones, or
+    mistyped."""
 
     changed: list[str]
     frozen: list[str]
+    without_map: list[str]
     dry_run: bool
 
 
@@ -240,10 +245,12 @@ async def _changed(
     chosen = _chosen(given, wanted)
     names = [name for name in chosen.names if (name in before) is not freezes]
     frozen = sorted({*before, *names} if freezes else {*before} - {*names})
+    without_map = await run_in_threadpool(chosen.without_map, given.refresher.current.atlases)
     if not wanted.dry_run and names:
         about = {"target": ", ".join(chosen.targets), "before": sorted(before), "after": frozen}
         await by.changes(what, lambda: change(names), **about)
-    return {"changed": names, "frozen": frozen, "dry_run": wanted.dry_run}
+    result = {"changed": names, "frozen": frozen, "without_map": without_map}
+    return {**result, "dry_run": wanted.dry_run}
 
 
 def _chosen(given: Resources, wanted: RollbackRequest | FreezeRequest) -> Chosen:
@@ -332,22 +339,24 @@ async def _rolled_back(
 ) -> dict[str, Any]:
     frozen = chosen.names if wanted.freeze else ()
 
-    def look() -> tuple[Published, Published, bool, list[str]]:
+    def look() -> tuple[Published, Published, bool, list[str], list[str]]:
         present = in_force(given)
         if wanted.version == LAST_GOOD:
             to = _last_good(given, present, chosen)
         else:
             to = published(given, NO_VERSION if wanted.version == IDENTITY else wanted.version)
         changed = rolled_back(present, to, chosen) is not None
-        return present, to, changed, sorted({*given.frozen.read(), *frozen})
+        without_map = chosen.without_map(given.refresher.current.atlases)
+        return present, to, changed, sorted({*given.frozen.read(), *frozen}), without_map
 
-    present, to, changed, all_frozen = await run_in_threadpool(look)
+    present, to, changed, all_frozen, without_map = await run_in_threadpool(look)
     result = {
         "rolled_back_to": to.version,
         "targets": sorted(chosen.targets),
         "campaigns": chosen.campaigns,
         "frozen": wanted.freeze,
         "all_frozen": all_frozen,
+        "without_map": without_map,
         "dry_run": wanted.dry_run,
         "changed": changed,
         "version": present.version,
