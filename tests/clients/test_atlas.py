@@ -124,7 +124,7 @@ def test_a_float32_means_the_same_as_its_float64(atlas):
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())
     score = np.float32(0.7)
 
-    assert mine.at("shoes", score) == atlas.at("shoes", float(score))  # type: ignore[arg-type]
+    assert mine.at("shoes", score) == atlas.at("shoes", float(score))
 
 
 def test_names_of_the_version_before_are_used_again(atlas):
@@ -183,12 +183,26 @@ def test_a_campaign_without_a_name_is_refused_as_by_the_service(atlas, campaigns
         mine(campaigns[:2], [0.5] * 2)
 
 
+@pytest.mark.parametrize("campaign", [5, None, True, b"shoes", 0.5])
+def test_a_campaign_that_is_no_text_is_refused_by_field_and_rule(atlas, campaign):
+    mine = EdgeAtlas.from_bytes(atlas.to_bytes())
+    one = (lambda: mine.at(campaign, 0.5), lambda: mine.level(campaign))
+
+    for look_up in (*one, lambda: mine([campaign], [0.5])):
+        with pytest.raises(BadInput, match=r"^campaign( = .*)?: must be a string$"):
+            look_up()
+    with pytest.raises(BadInput, match=r"^campaigns?\b"):
+        mine(campaign, [0.5])
+
+
 def test_columns_must_be_equally_long(atlas):
     """Nothing is guessed; nothing for nothing."""
     mine = EdgeAtlas.from_bytes(atlas.to_bytes())
 
     with pytest.raises(BadInput, match="campaigns"):
         mine(["shoes"], [0.5, 0.5])
+    with pytest.raises(BadInput, match="scores: must have one dimension, not 0"):
+        mine("shoes", 0.5)
     assert mine([], []).tolist() == []
 
 

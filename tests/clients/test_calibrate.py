@@ -1,10 +1,12 @@
 """`Sirocco.calibrate` against the real service."""
 
 import re
+from typing import SupportsFloat, get_args, get_type_hints
 
 import numpy as np
 import pytest
-from sirocco_client import BadInput, Closed, Refused, Sirocco
+from numpy.typing import NDArray
+from sirocco_client import AsyncSirocco, BadInput, Closed, EdgeCalibrator, Refused, Sirocco
 
 CAMPAIGNS = ["shoes", "hats", "never seen", "shoes"] * 30
 SCORES = np.linspace(0.0, 1.0, len(CAMPAIGNS)) ** 3
@@ -102,6 +104,7 @@ def test_a_refusal_names_field_rule_and_value(lasting, binary):
         ([], [], "scores: has 0 items; must have at least 1"),
         (["a"], [0.1, 0.2], "campaigns: has 1 items beside 2 scores"),
         (["a", 7], [0.1, 0.2], "campaigns[1] = 7: must be a string"),
+        (7, [0.1], "campaigns = 7: must be a string or one for each score"),
         ("\ud800", [0.5], "campaigns: must be text that UTF-8 can hold"),
     ],
 )
@@ -121,6 +124,18 @@ def test_campaigns_may_be_strings_of_numpy(lasting, published):
         answer = sirocco.calibrate("click", np.array(["hats", "hats"]), np.float32([0.5, 1.0]))
 
     assert answer.probabilities.tolist() == [0.25, 0.5]
+
+
+@pytest.mark.parametrize(
+    "method", [Sirocco.calibrate, AsyncSirocco.calibrate, EdgeCalibrator.calibrate]
+)
+def test_what_numpy_has_is_of_the_types_that_are_asked_for(method):
+    """For type checkers: at run time it always was."""
+    hints = get_type_hints(method)
+
+    assert {NDArray[np.str_], NDArray[np.object_]} <= {*get_args(hints["campaigns"])}
+    assert {NDArray[np.str_], NDArray[np.object_]} <= {*get_args(hints["units"])}
+    assert SupportsFloat in get_args(hints["interval"])
 
 
 @pytest.mark.parametrize(

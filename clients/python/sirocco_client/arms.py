@@ -2,7 +2,7 @@
 as the service's, bit for bit.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
@@ -10,7 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sirocco_client.errors import BadInput
+from sirocco_client.errors import BadInput, length_of
+from sirocco_client.fields import Texts
 
 BUCKETS: Final = 4096
 _SHIFT: Final = 52
@@ -21,7 +22,7 @@ ARMS: Final = (CHAMPION, CHALLENGER, RAW)
 LONGEST_UNIT: Final = 256
 _UNIT_RULE: Final = f"must be a string of 1 to {LONGEST_UNIT} bytes of UTF-8"
 
-Units = str | Sequence[str]
+Units = Texts
 UnitNumbers = NDArray[np.uint64]
 ArmNumbers = NDArray[np.uint8]
 
@@ -31,7 +32,7 @@ def check_units(units: Units, scores: int) -> None:
     if isinstance(units, str):
         check_unit("units", units)
         return
-    if len(units) != scores:
+    if length_of("units", units) != scores:
         raise BadInput("units", f"has {len(units)} items beside {scores} scores")
     for place, unit in enumerate(units):
         check_unit(f"units[{place}]", unit)

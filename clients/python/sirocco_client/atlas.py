@@ -6,13 +6,13 @@ import re
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, SupportsFloat
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sirocco_client.errors import BadAtlas, BadInput, checked_number
-from sirocco_client.fields import EdgeEffects, Fields, check_fields
+from sirocco_client.errors import BadAtlas, BadInput, checked_number, length_of
+from sirocco_client.fields import EdgeEffects, Fields, TextColumn, check_fields
 from sirocco_client.intervals import EdgeSpreads
 from sirocco_client.maps import Breath, EdgeMaps, Integers, Rows, index_of, look_up_of, read_column
 from sirocco_client.requests import SCORE_RULE, Campaigns, Floats, checked_scores, without_version
@@ -155,7 +155,9 @@ class EdgeAtlas:
         """Campaigns with a map of their own."""
         return len(self._names.rows)
 
-    def at(self, campaign: str, score: float, fields: Mapping[str, str] = _NO_FIELDS) -> float:
+    def at(
+        self, campaign: str, score: SupportsFloat, fields: Mapping[str, str] = _NO_FIELDS
+    ) -> float:
         """Probability of one score; raises BadInput unless it is in [0, 1]. What is not named of
         fields counts as other."""
         found = self._at(campaign, score)
@@ -165,13 +167,13 @@ class EdgeAtlas:
             return found
         return self._effects.applied_once(found, without_version(campaign)[0], fields)
 
-    def _at_row(self, row: int, given: float) -> float:
+    def _at_row(self, row: int, given: SupportsFloat) -> float:
         score = checked_number("score", given, SCORE_RULE)
         if not 0.0 <= score <= 1.0:
             raise BadInput("score", SCORE_RULE, score)
         return self._look_up.of_row(row, score)
 
-    def _group_values(self, fields: Fields, count: int) -> Sequence[str]:
+    def _group_values(self, fields: Fields, count: int) -> TextColumn:
         """What n scores say of the field that names groups, if one does."""
         of = self._groups and self._groups.field
         given = fields.get(of, "") if of else ""
@@ -182,15 +184,15 @@ class EdgeAtlas:
     ) -> Floats:
         """Probabilities, shape (n,), of n scores with a campaign each or one for all, and so with
         values of fields; raises BadInput on a score outside [0, 1] or on unequal lengths."""
-        check_fields(fields, len(np.asarray(scores)))
-        found = self._of_maps(campaigns, scores, fields)
+        column = checked_scores(scores)
+        check_fields(fields, len(column))
+        found = self._of_maps(campaigns, column, fields)
         if self._effects is None:
             return found
         return self._effects.applied(found, _without_versions(campaigns), fields)
 
-    def _of_maps(self, campaigns: Campaigns, scores: ArrayLike, fields: Fields) -> Floats:
-        column = checked_scores(scores)
-        if not isinstance(campaigns, str) and len(campaigns) != len(column):
+    def _of_maps(self, campaigns: Campaigns, column: Floats, fields: Fields) -> Floats:
+        if not isinstance(campaigns, str) and length_of("campaigns", campaigns) != len(column):
             raise BadInput("campaigns", f"has {len(campaigns)} items beside {len(column)} scores")
         found, rows = np.empty(len(column)), self._rows(campaigns, len(column), fields)
         self._look_up.look_up(rows, np.ascontiguousarray(column), found)
@@ -233,7 +235,10 @@ class EdgeAtlas:
 
     def _row_above(self, campaign: str, named: str) -> int:
         """Of a campaign without a map: that of its version for new ones; of a version that is not
-        known here what serves the campaign. Raises BadInput on one without a name."""
+        known here what serves the campaign. Raises BadInput on one without a name, or that is no
+        string."""
+        if not isinstance(campaign, str):
+            raise BadInput("campaign", "must be a string", campaign)
         known, version = without_version(campaign)
         if not known:
             raise BadInput("campaign", "must have at least 1 byte of UTF-8", known)

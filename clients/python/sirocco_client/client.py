@@ -5,7 +5,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from ssl import SSLContext
-from typing import Literal, Self, cast
+from typing import Literal, Self, SupportsFloat, cast
 
 from numpy.typing import ArrayLike
 
@@ -98,8 +98,8 @@ class Sirocco(_Client):
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
-        interval: float | None = None,
-        quantile: float | None = None,
+        interval: SupportsFloat | None = None,
+        quantile: SupportsFloat | None = None,
         values: ArrayLike | None = None,
         model_version: str | None = None,
     ) -> Calibrated:
@@ -164,8 +164,8 @@ class AsyncSirocco(_Client):
         units: Units | None = None,
         fields: Fields | None = None,
         explain: bool = False,
-        interval: float | None = None,
-        quantile: float | None = None,
+        interval: SupportsFloat | None = None,
+        quantile: SupportsFloat | None = None,
         values: ArrayLike | None = None,
         model_version: str | None = None,
     ) -> Calibrated:

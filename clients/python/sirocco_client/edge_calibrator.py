@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 from ssl import SSLContext
 from tempfile import NamedTemporaryFile
-from typing import Any, Final, Literal, NamedTuple, NoReturn, Self
+from typing import Any, Final, Literal, NamedTuple, NoReturn, Self, SupportsFloat, cast
 
 import httpx
 import numpy as np
@@ -208,14 +208,15 @@ class EdgeCalibrator:
     def at(
         self,
         campaign: str,
-        score: float,
+        score: SupportsFloat,
         fields: Mapping[str, str] = _NO_FIELDS,
         model_version: str | None = None,
     ) -> float:
         """Probability of one score in [0, 1]; raises BadInput on another, or NoAtlas. Fields that
         are not said count as other; `model_version` is as in `Sirocco.calibrate`."""
-        name = campaign if model_version is None else str(of_version(campaign, model_version))
-        return self._held.atlas.at(name, score, fields)
+        if model_version is not None:
+            campaign = cast(str, of_version(campaign, model_version))
+        return self._held.atlas.at(campaign, score, fields)
 
     def __call__(
         self,
@@ -236,8 +237,8 @@ class EdgeCalibrator:
         *,
         units: Units | None = None,
         fields: Fields | None = None,
-        interval: float | None = None,
-        quantile: float | None = None,
+        interval: SupportsFloat | None = None,
+        quantile: SupportsFloat | None = None,
         model_version: str | None = None,
     ) -> Calibrated:
         """What `Sirocco.calibrate` gives: with `units` experiments apply, and `arms` tells the arm

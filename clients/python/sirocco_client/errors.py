@@ -1,6 +1,6 @@
 """What can go wrong, as one family of exceptions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Any, Final
 
 _LONGEST_SHOWN: Final = 64
@@ -79,6 +79,14 @@ class NoAtlas(SiroccoError):
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def length_of(field: str, values: Sized) -> int:
+    """How many there are; raises BadInput on what is no column, such as a number."""
+    try:
+        return len(values)
+    except TypeError:
+        raise BadInput(field, "must be a string or one for each score", values) from None
 
 
 def checked_number(field: str, value: Any, rule: str) -> float:

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, Final, SupportsFloat, TypedDict, Unpack
 from uuid import uuid4
 
 from sirocco_client.arms import ARMS, check_unit
@@ -16,7 +16,7 @@ from sirocco_client.errors import BadInput, checked_number
 from sirocco_client.fields import check_values
 from sirocco_client.requests import NDJSON, SCORE_RULE, HttpRequest, check_version, encoded
 
-Time = datetime | float
+Time = datetime | SupportsFloat
 
 _AMOUNT_RULE: Final = "must be a finite number of at least 0"
 _LARGEST_PRICE: Final = 1_000_000.0
@@ -34,9 +34,9 @@ class EventTerms(TypedDict, total=False):
 
     unit: str | None
     arm: str | None
-    bid: float | None
-    cost: float | None
-    value: float | None
+    bid: SupportsFloat | None
+    cost: SupportsFloat | None
+    value: SupportsFloat | None
     fields: Mapping[str, str] | None
     model_version: str | None
 
@@ -56,7 +56,7 @@ class EventMethods(ABC):
     def impression(
         self,
         campaign: str,
-        scores: Mapping[str, float],
+        scores: Mapping[str, SupportsFloat],
         *,
         occurred_at: Time | None = None,
         id: str | None = None,
@@ -76,11 +76,11 @@ class EventMethods(ABC):
         self,
         click_id: str,
         campaign: str,
-        scores: Mapping[str, float],
+        scores: Mapping[str, SupportsFloat],
         *,
         impression_at: Time,
         occurred_at: Time | None = None,
-        features: Mapping[str, float | str] | None = None,
+        features: Mapping[str, SupportsFloat | str] | None = None,
         **terms: Unpack[EventTerms],
     ) -> bool:
         """An impression was clicked; `scores` are those of the impression."""
@@ -96,7 +96,7 @@ class EventMethods(ABC):
         )
 
     def behaviour(
-        self, click_id: str, name: str, value: float, *, occurred_at: Time | None = None
+        self, click_id: str, name: str, value: SupportsFloat, *, occurred_at: Time | None = None
     ) -> bool:
         """What somebody did after a click; values of one name add up."""
         return self._put(
@@ -113,7 +113,7 @@ class EventMethods(ABC):
         *,
         target: str | None = None,
         occurred_at: Time | None = None,
-        value: float | None = None,
+        value: SupportsFloat | None = None,
     ) -> bool:
         """A click converted; without a target, the first delayed one is meant."""
         return self._put(
@@ -128,8 +128,8 @@ class EventMethods(ABC):
         self,
         campaign: str,
         target: str,
-        score: float | Mapping[str, float],
-        outcome: float,
+        score: SupportsFloat | Mapping[str, SupportsFloat],
+        outcome: SupportsFloat,
         *,
         occurred_at: Time | None = None,
         **terms: Unpack[EventTerms],
@@ -158,14 +158,14 @@ def _text(field: str, value: str) -> str:
     return value
 
 
-def _probability(field: str, value: float) -> float:
+def _probability(field: str, value: SupportsFloat) -> float:
     number = checked_number(field, value, SCORE_RULE)
     if not 0.0 <= number <= 1.0:
         raise BadInput(field, SCORE_RULE, value)
     return number
 
 
-def _amount(field: str, value: float | None) -> float | None:
+def _amount(field: str, value: SupportsFloat | None) -> float | None:
     if value is None:
         return None
     number = checked_number(field, value, _AMOUNT_RULE)
@@ -174,11 +174,11 @@ def _amount(field: str, value: float | None) -> float | None:
     return number
 
 
-def _scores(scores: Mapping[str, float]) -> dict[str, float]:
+def _scores(scores: Mapping[str, SupportsFloat]) -> dict[str, float]:
     return {name: _probability(f"scores.{name}", score) for name, score in scores.items()}
 
 
-def _features(features: Mapping[str, float | str]) -> dict[str, float | str]:
+def _features(features: Mapping[str, SupportsFloat | str]) -> dict[str, float | str]:
     rule = "must be a finite number or a string"
     found: dict[str, float | str] = {}
     for name, value in features.items():

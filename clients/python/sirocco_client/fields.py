@@ -10,10 +10,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sirocco_client.errors import BadAtlas, BadInput
+from sirocco_client.errors import BadAtlas, BadInput, length_of
 
 Floats = NDArray[np.float64]
-Fields = Mapping[str, str | Sequence[str]]
+TextColumn = Sequence[str] | NDArray[np.str_] | NDArray[np.object_]
+Texts = str | TextColumn
+"""One for all scores, or one for each."""
+Fields = Mapping[str, Texts]
 """By field: the value of each score, or the one of all."""
 ReadNames = Callable[[memoryview, int, int], tuple[list[str], int]]
 """Reads so many names at an offset of an atlas; gives the offset behind them too."""
@@ -36,7 +39,7 @@ def check_fields(fields: Fields, scores: int) -> None:
         if isinstance(values, str):
             check_value(f"fields.{name}", values)
             continue
-        if len(values) != scores:
+        if length_of(f"fields.{name}", values) != scores:
             raise BadInput(f"fields.{name}", f"has {len(values)} items beside {scores} scores")
         for value in set(values):
             if not _fits(value):
@@ -68,7 +71,7 @@ def cut_fields(fields: Fields, part: slice | Sequence[int]) -> Fields:
     return {name: cut(values, part) for name, values in fields.items()}
 
 
-def cut(values: str | Sequence[str], part: slice | Sequence[int]) -> str | Sequence[str]:
+def cut(values: Texts, part: slice | Sequence[int]) -> Texts:
     """What is said of a part of the scores; one for all stays."""
     if isinstance(values, str):
         return values
@@ -148,9 +151,7 @@ class EdgeEffects:
             raise BadAtlas(f"effects: {field} is none of the fields")
         return self.fields.index(field)
 
-    def applied(
-        self, probabilities: Floats, campaigns: str | Sequence[str], fields: Fields
-    ) -> Floats:
+    def applied(self, probabilities: Floats, campaigns: Texts, fields: Fields) -> Floats:
         """Probabilities, (n,), with the effects in them; a field that is not there is other."""
         raised = probabilities * self._effects(campaigns, fields, len(probabilities))[:, 0]
         found: Floats = raised / ((1.0 - probabilities) + raised)
@@ -162,11 +163,11 @@ class EdgeEffects:
         raised = probability * self._effect(campaign, values)[0]
         return raised / ((1.0 - probability) + raised)
 
-    def variances(self, campaigns: str | Sequence[str], fields: Fields, n: int) -> Floats:
+    def variances(self, campaigns: Texts, fields: Fields, n: int) -> Floats:
         """Of the log-odds that the effects add to n scores, (n,)."""
         return self._effects(campaigns, fields, n)[:, 1]
 
-    def _effects(self, campaigns: str | Sequence[str], fields: Fields, n: int) -> Floats:
+    def _effects(self, campaigns: Texts, fields: Fields, n: int) -> Floats:
         columns = [_column(fields.get(name, OTHER), n) for name in self.fields]
         values = zip(*columns, strict=True) if columns else repeat((), n)
         return np.array([*map(self._effect, _column(campaigns, n), values)]).reshape(n, 2)
@@ -200,7 +201,7 @@ def _row(first: str, second: str) -> str:
     return f"{first}{_SEPARATOR}{second}"
 
 
-def _column(given: str | Sequence[str], n: int) -> Sequence[str]:
+def _column(given: Texts, n: int) -> TextColumn:
     return [given] * n if isinstance(given, str) else given
 
 

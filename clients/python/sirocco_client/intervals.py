@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,9 @@ class WantedIntervals(NamedTuple):
     quantile: float | None = None
 
     @classmethod
-    def of(cls, interval: float | None, quantile: float | None) -> "WantedIntervals":
+    def of(
+        cls, interval: SupportsFloat | None, quantile: SupportsFloat | None
+    ) -> "WantedIntervals":
         """Checked; raises BadInput."""
         levels: dict[str, float] = {}
         for name, level in (("interval", interval), ("quantile", quantile)):

@@ -206,7 +206,7 @@ class PlainLookUp:
         self._views = [column.data for column in (maps.knots, *maps.segments.T)]
         self._firsts, self._stops, self._shifts = firsts.data, (firsts + lengths).data, shifts.data
 
-    def at(self, name: str, score: float) -> float | None:
+    def at(self, name: str, score: object) -> float | None:
         """Probability of one score; None of a name without a row, and of what is no float in
         [0, 1]."""
         row = self._row_of(name)

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sirocco_client.arms import ARMS, RAW, Units, check_units, unit_numbers
-from sirocco_client.errors import BadAnswer, BadInput
-from sirocco_client.fields import Fields, check_fields, cut, cut_fields, pack_fields
+from sirocco_client.errors import BadAnswer, BadInput, length_of
+from sirocco_client.fields import Fields, Texts, check_fields, cut, cut_fields, pack_fields
 from sirocco_client.intervals import NO_INTERVALS, WantedIntervals
 
 Floats = NDArray[np.float64]
-Campaigns = str | Sequence[str]
+Campaigns = Texts
 
 Scores = ArrayLike | Mapping[str, ArrayLike]
 """Of a product of targets by factor."""
@@ -132,7 +132,7 @@ def of_version(campaigns: Campaigns, version: str | None) -> Campaigns:
     ending = _SEPARATOR + check_version(version)
     if isinstance(campaigns, str):
         return campaigns + ending
-    check_campaigns(campaigns, len(campaigns))
+    check_campaigns(campaigns, length_of("campaigns", campaigns))
     return [name + ending for name in campaigns]
 
 
@@ -199,9 +199,9 @@ def encoded(field: str, text: str) -> bytes:
         raise BadInput(field, "must be text that UTF-8 can hold") from None
 
 
-def check_campaigns(campaigns: Sequence[str], scores: int) -> None:
+def check_campaigns(campaigns: Campaigns, scores: int) -> None:
     """BadInput unless there is a string for each of so many scores."""
-    if len(campaigns) != scores:
+    if length_of("campaigns", campaigns) != scores:
         raise BadInput("campaigns", f"has {len(campaigns)} items beside {scores} scores")
     if set(map(type, campaigns)) == {str}:
         return
