@@ -7,6 +7,7 @@ rule is found by the types of the fields; nothing depends on the wording of msgs
 
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
@@ -205,13 +206,25 @@ def _first_misfit(items: Sequence[Any], kind: Any) -> int | None:
     return start
 
 
+_WORDS: Final = {
+    "Expected": "expected",
+    "int": "number",
+    "float": "number",
+    "str": "string",
+    "bool": "boolean",
+    "InvalidNumber": "no finite number",
+}
+"""Of JSON, in the place of msgspec's."""
+_TYPES: Final = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b")
+
+
 def _complaint(value: Any, kind: Any) -> str:
     """What msgspec says against the value as it stands; empty if it is of the kind."""
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        text = str(error).replace("`", "").replace("Expected", "expected")
-        return text.replace("got InvalidNumber", "got no finite number")
+        text = str(error).replace("`", "").replace("Expected int", "expected integer")
+        return _TYPES.sub(lambda name: _WORDS[name[0]], text)
     return ""
 
 

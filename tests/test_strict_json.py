@@ -53,8 +53,8 @@ def test_good_json_is_decoded():
         ({"items": [{}]}, "items[0].score", "is required", None),
         ({}, "items", "is required", None),
         ({"item": 1}, "item", "unknown field", None),
-        ({"items": 7}, "items", "expected array, got int", "7"),
-        ({"items": [], "number": "1"}, "number", "expected float, got str", '"1"'),
+        ({"items": 7}, "items", "expected array, got number", "7"),
+        ({"items": [], "number": "1"}, "number", "expected number, got string", '"1"'),
         ([], "body", "expected object, got array", "[]"),
         (
             {"items": [{"score": 1, "scores": {"a": 1, "b": "x"}}]},
@@ -65,13 +65,13 @@ def test_good_json_is_decoded():
         (
             {"items": [{"score": 1, "words": ["a", 7]}]},
             "items[0].words[1]",
-            "expected str, got int",
+            "expected string, got number",
             "7",
         ),
         (
             {"items": [{"score": 1, "words": ["a", math.nan]}]},
             "items[0].words[1]",
-            "expected str, got no finite number",
+            "expected string, got no finite number",
             "NaN",
         ),
     ],
@@ -88,7 +88,7 @@ def test_without_a_rule_an_object_names_the_value_all_the_same():
     with pytest.raises(ValidationError) as broken:
         convert({"a": 1, "b": "x"}, dict[str, int], {})
 
-    assert (broken.value.field, broken.value.rule) == ("b", "expected int, got str")
+    assert (broken.value.field, broken.value.rule) == ("b", "expected integer, got string")
 
 
 @pytest.mark.parametrize("place", [0, 1, 2, 499, 500, 998, 999])

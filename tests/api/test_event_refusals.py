@@ -103,7 +103,7 @@ def refused(refusing, body):
         (outcome(NOW, score=-0.1), f"score = -0.1: {SCORE_RULE}"),
         (outcome(NOW, target="conversion"), f'target = "conversion": {NOT_IMMEDIATE}'),
         (outcome(NOW, target="view"), f'target = "view": {NOT_IMMEDIATE}'),
-        ("impression", 'event = "impression": expected object, got str'),
+        ("impression", 'event = "impression": expected object, got string'),
         (None, "event = null: expected object, got null"),
     ],
 )

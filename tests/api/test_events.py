@@ -108,7 +108,7 @@ def test_good_events_are_stored_beside_bad_ones(service, now, as_lines):
     assert list(reasons) == [0, 2, 3, 4, 5, 6, 8]
     assert reasons[0] == "scores.click = 1.7: must be a number in [0, 1]"
     assert "late, the window begins at" in reasons[2]
-    assert reasons[3] == "event = 7: expected object, got int"
+    assert reasons[3] == "event = 7: expected object, got number"
     assert reasons[4].startswith('target = "conversion": outcomes are taken for the immediate')
     assert reasons[5] == 'click_id = "": must have 1 to 256 characters'
     assert "future, after" in reasons[6]
