@@ -275,6 +275,10 @@ def _line(key: dict[str, Any]) -> str:
 
 def _short(value: Any, name: str = "") -> str:
     """A value of the log in a line; nothing is a dash, and a moment as of other lines."""
+    if isinstance(value, list):
+        return ("," if name else ", ").join(map(_short, value)) or "-"
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, dict):
         return ", ".join(f"{one}={_short(item, one)}" for one, item in value.items()) or "-"
     if isinstance(value, int | float) and (name in _MOMENTS or name.endswith("_at")):

@@ -64,6 +64,11 @@ def test_the_audit_log_is_shown_and_verified(called, service):
     of = ("--url", service.url)
     called("overrides", "set", "click", "shoes", "sir", *of)
     called("overrides", "delete", "click", "shoes", *of)
+    for names in (["b"], ["a", "c"]):
+        campaigns = {"target": "click", "campaigns": names}
+        service.http.post("/v1/admin/freeze", json=campaigns)
+    service.publish({})
+    service.http.post("/v1/admin/rollback", json={"version": "none", **campaigns})
     shown = called("audit", *of).stdout.splitlines()
     entries = orjson.loads(called("audit", "--json", *of).stdout)["entries"]
     whole = called("audit", "--verify", *of)
@@ -76,10 +81,14 @@ def test_the_audit_log_is_shown_and_verified(called, service):
     told = called("audit", *of, SIROCCO_API_KEY=token).stdout
 
     assert f"expires_at={utc(ends)}" in told
-    assert [entry["what"] for entry in entries] == ["delete-override", "set-override"]
+    whats = ["rollback", "freeze", "freeze", "delete-override", "set-override"]
+    assert [entry["what"] for entry in entries] == whats
+    assert "freeze  click  - -> click:b  (" in shown[2]
+    assert "freeze  click  click:b -> click:a, click:b, click:c  (" in shown[3]
+    assert "-> campaigns=a,c, freeze=true, version=none  (" in shown[4]
     assert "loopback" in shown[0]
     assert "set-override  click:shoes  - -> sir" in shown[0]
-    assert whole.stdout == "all 2 entries are as they were written\n"
+    assert whole.stdout == "all 5 entries are as they were written\n"
     assert broken.returncode == 1
     assert "the audit log was tampered with: entry 2" in broken.stderr
     assert orjson.loads(broken.stdout)["wrong"]
