@@ -266,6 +266,8 @@ def test_one_outcome_only(tmp_path, refused, outcome):
     message = refused("compare", log, log)
 
     assert f"the outcomes of all 30 rows are {outcome}: nothing can be ranked" in message
+    log = write(tmp_path / "one.parquet", impressions(1), outcome=np.full(1, outcome))
+    assert f": the only outcome is {outcome}: nothing" in refused("compare", log, log)
 
 
 def test_a_log_without_rows(tmp_path, refused):

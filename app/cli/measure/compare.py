@@ -228,10 +228,10 @@ def _named(file: SideFile) -> str:
 def _check_classes(log: PairedLog, path: Where) -> None:
     positives, weight = log.sums_a.positives.sum(), log.sums_a.weights.sum()
     if positives in (0.0, weight):
-        outcome = int(positives == weight)
+        told = f"outcomes of all {log.rows:,} rows are" if log.rows > 1 else "only outcome is"
         raise CommandError(
-            f"{shown_place(path)}: the outcomes of all {log.rows:,} rows are {outcome}: nothing can"
-            " be ranked or calibrated with one outcome only"
+            f"{shown_place(path)}: the {told} {int(positives == weight)}: nothing can be ranked or"
+            " calibrated with one outcome only"
         )
 
 
