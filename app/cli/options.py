@@ -129,12 +129,15 @@ def minutes_of_an_hour(text: str, option: str) -> int:
 
 
 def names(text: str | None) -> tuple[str, ...]:
-    """What stands between commas; nothing of an option that is not given.
+    """The fields between commas; nothing of an option that is not given.
 
     >>> names("device, placement")
     ('device', 'placement')
     """
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    found = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    if text is not None and not found:
+        raise CommandError(f"--fields {text!r}: give names, comma-separated")
+    return found
 
 
 def moment(text: str, option: str) -> float:

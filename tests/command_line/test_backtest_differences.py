@@ -89,11 +89,18 @@ def test_backtest_gives_each_version_of_the_model_its_own_maps(tmp_path, answere
     assert named["pooled"] != blind["pooled"]
 
 
-@pytest.mark.parametrize("names", ["nonsense", "sir,nonsense", ","])
+@pytest.mark.parametrize("names", ["nonsense", "sir,nonsense", ",", ""])
 def test_an_unknown_calibrator_lists_those_that_exist(refused, names):
     said = refused("backtest", "log.parquet", "--calibrators", names)
 
     assert all(name in said for name in CALIBRATORS)
+    assert f"--calibrators {names!r}: give some of" in said
+
+
+@pytest.mark.parametrize("names", ["", " ,"])
+def test_an_empty_list_of_fields_is_refused(refused, names):
+    said = f"--fields {names!r}: give names, comma-separated"
+    assert said in refused("backtest", "log.parquet", "--fields", names)
 
 
 @pytest.mark.slow

@@ -176,7 +176,9 @@ def _of_leaderboard(given: BacktestOptions) -> Mapping[str, object]:
 def _chosen_methods(names: str | None, settings: Settings, *, raw_samples: bool) -> Methods:
     """The methods of a list with commas, None for all; on raw samples those that can learn from
     them."""
-    wanted = [name.strip() for name in (names or _COMPARED).split(",") if name.strip()]
+    wanted = [
+        name.strip() for name in (_COMPARED if names is None else names).split(",") if name.strip()
+    ]
     if not wanted or not set(wanted) <= set(_NAMES):
         raise CommandError(
             f"--calibrators {names!r}: give some of {', '.join(_NAMES)}, comma-separated"
