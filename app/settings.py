@@ -635,7 +635,7 @@ def _is_unknown(name: str) -> bool:
 
 
 def _error_line(error: ErrorDetails) -> str:
-    rule = error["msg"].removeprefix("Value error, ")
+    rule = re.sub(r"^\w+ should\b", "must", error["msg"].removeprefix("Value error, "))
     if not error["loc"]:
         known = Settings.model_fields
         # Of several settings: it names them by their fields, first of all.

@@ -381,6 +381,15 @@ class ServeOptions:
     workers: Workers = None
 
 
+_OTHERWISE = {"window_hours": "window", "refit_minutes": "refit-every", "campaign_group": "group"}
+OF_SETTINGS = {
+    one.name: f"--{_OTHERWISE.get(one.name, one.name.replace('_', '-'))}"
+    for group in (RefitOptions, ServeOptions)
+    for one in fields(group)
+}
+"""The option that gives a setting, by the setting's name."""
+
+
 Url = Annotated[
     str | None, typer.Option("--url", help="Address of a running service.", show_default=False)
 ]

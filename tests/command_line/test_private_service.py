@@ -9,6 +9,7 @@ import pytest
 
 from app.cli.serving.playback import of_delayed, of_immediate, private_service
 from app.cli.serving.settings import environment_of, settings_with
+from app.errors import CommandError
 from app.results.backtest import after
 from app.settings import Settings, load_settings
 
@@ -76,3 +77,27 @@ def test_a_private_service_takes_calibrators_of_other_targets_for_none_of_its_ow
         monkeypatch.setenv(name, text)
 
     assert settings_with({}).target_calibrators == {}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        ("window_hours", 1000, "--window = 1000: must be less than or equal to 720"),
+        ("calibrator", "a", "--calibrator = a: must be a monotone calibrator: "),
+        ("refit_minutes", 7, "--refit-every = 7: must "),
+        ("campaign_group", "(", "--group = (: must be a regular expression: "),
+        ("redis_url", "a", "--redis-url: must begin with "),
+        ("port", -1, "--port = -1: must be greater than or equal to 0"),
+    ],
+)
+def test_what_is_wrong_with_a_setting_names_the_option_that_gave_it(
+    monkeypatch, setting, value, said
+):
+    monkeypatch.setenv("SIROCCO_REFRESH_SECONDS", "-1")
+
+    with pytest.raises(CommandError) as error:
+        settings_with({setting: value})
+
+    both = str(error.value).splitlines()
+    assert any(line.startswith(said) for line in both)
+    assert any(line.startswith("SIROCCO_REFRESH_SECONDS = -1: must be ") for line in both)

@@ -2,6 +2,7 @@
 and the addresses that a person opens.
 """
 
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -9,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.console import messages
+from app.cli.options import OF_SETTINGS
 from app.errors import CommandError
-from app.settings import BadConfiguration, Settings, load_settings
+from app.settings import BadConfiguration, Settings, load_settings, variable_of
 from app.settings import environment_of as variables_of
 
 
@@ -19,7 +21,9 @@ def settings_with(options: Mapping[str, Any]) -> Settings:
     try:
         return load_settings(**_given(options))
     except BadConfiguration as error:
-        raise CommandError(str(error)) from None
+        names = {variable_of(name): OF_SETTINGS.get(name) for name in _given(options)}
+        said = re.sub(r"^\w+", lambda it: names.get(it[0]) or it[0], str(error), flags=re.MULTILINE)
+        raise CommandError(said) from None
 
 
 def environment_of(options: Mapping[str, Any]) -> dict[str, str]:
