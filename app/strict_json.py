@@ -206,15 +206,7 @@ def _first_misfit(items: Sequence[Any], kind: Any) -> int | None:
     return start
 
 
-_WORDS: Final = {
-    "Expected": "expected",
-    "int": "number",
-    "float": "number",
-    "str": "string",
-    "bool": "boolean",
-    "InvalidNumber": "no finite number",
-}
-"""Of JSON, in the place of msgspec's."""
+_WORDS: Final = {"int": "number", "float": "number", "str": "string", "bool": "boolean"}
 _TYPES: Final = re.compile(rf"\b(?:{'|'.join(_WORDS)})\b")
 
 
@@ -223,9 +215,16 @@ def _complaint(value: Any, kind: Any) -> str:
     try:
         msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        text = str(error).replace("`", "").replace("Expected int", "expected integer")
-        return _TYPES.sub(lambda name: _WORDS[name[0]], text)
+        return in_json_words(error)
     return ""
+
+
+def in_json_words(error: Exception) -> str:
+    """What msgspec says, with types as JSON names them."""
+    text = str(error).replace("`", "").replace("InvalidNumber", "no finite number")
+    text = text.replace("int | float", "float").replace("Expected int", "expected integer")
+    text = text.replace("Expected", "expected")
+    return _TYPES.sub(lambda name: _WORDS[name[0]], text)
 
 
 def _float(literal: str) -> float | InvalidNumber:

@@ -14,6 +14,7 @@ import pyarrow.parquet
 
 from app.datasets.parts import LogPart
 from app.errors import CommandError
+from app.strict_json import in_json_words
 
 BATCH_ROWS = 1 << 19
 BLOCK_BYTES = 1 << 23
@@ -193,7 +194,7 @@ def _json(part: LogPart, wanted: Wanted) -> Iterator[tuple[Columns, float]]:
                 try:
                     held.append(decoder.decode(line))
                 except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    where = f"{part.name}, line {number}: {error}"
+                    where = f"{part.name}, line {number}: {in_json_words(error)}"
                     if wanted.bad_line is None:
                         raise CommandError(f"{where}; {_JSON_RULE}") from error
                     wanted.bad_line(read + len(held), where, _JSON_RULE)

@@ -2,6 +2,7 @@
 value and rule.
 """
 
+import json
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -426,6 +427,8 @@ class LogColumn:
         if value is None:
             return "''"
         shown = repr(value) if isinstance(value, str) else str(value)
+        if isinstance(value, bool | list | dict):
+            shown = json.dumps(value, default=str)
         return shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
 
 

@@ -5,6 +5,7 @@ and all of them while its holder refits or trains.
 """
 
 import faulthandler
+import json
 import logging
 import os
 import signal
@@ -335,7 +336,8 @@ class Worker:
         self._beat()
         summary = training_summary(report)
         about = {"target": target, "version": report["version"], "seconds": report["seconds"]}
-        _log.info("trained %s as of %s: %s", target, as_of, summary, extra=about)
+        told = json.dumps(summary, default=str)
+        _log.info("trained %s as of %s: %s", target, as_of, told, extra=about)
         return summary
 
     def _request(self, job: Job) -> Request:
@@ -371,7 +373,7 @@ class Worker:
         if report["version"] is not None:
             _log.info(
                 "published %s as of %s: %s",
-                *(report["version"], request.as_of, result["targets"]),
+                *(report["version"], request.as_of, json.dumps(result["targets"], default=str)),
                 extra=about,
             )
         return result

@@ -79,7 +79,7 @@ def test_truth_values_are_no_scores(tmp_path, refused, percent, rule):
     log.write_text('{"score": true, "outcome": true}\n{"score": false, "outcome": false}\n')
     table = write(tmp_path / "log.parquet", {"score": [True, False], "outcome": [True, False]})
 
-    told = f"row 1: score = True; {rule}"
+    told = f"row 1: score = true; {rule}"
     assert refused("evaluate", log, *percent) == f"sirocco: log.jsonl, {told}"
     assert refused("evaluate", table, *percent) == f"sirocco: log.parquet, {told}"
 
@@ -87,7 +87,7 @@ def test_truth_values_are_no_scores(tmp_path, refused, percent, rule):
 def test_truth_values_are_no_bids(tmp_path, refused):
     path = write(tmp_path / "log.parquet", good() | {"bid": OUTCOMES == 1.0})
 
-    assert "bid = True; a bid is a number" in refused("evaluate", path)
+    assert "bid = true; a bid is a number" in refused("evaluate", path)
 
 
 @pytest.mark.parametrize("option", ["--campaign", "--time", "--bid", "--group", "--by"])

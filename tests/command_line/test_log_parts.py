@@ -201,7 +201,7 @@ def put(folder: Path, files: dict[str, str | bytes]) -> Path:
         ),
         (
             {"a.jsonl": json_lines(table(0, 1)).replace(b'"outcome": ', b'"outcome": [1], "x": ')},
-            "log/a.jsonl, line 1: Expected",
+            "log/a.jsonl, line 1: expected boolean | number | string | null, got array - at $.",
         ),
     ],
 )

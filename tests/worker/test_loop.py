@@ -1,5 +1,7 @@
 """The loop: schedule, jobs, lease and failures, step by step with a clock of the test's own."""
 
+import json
+import logging
 import os
 import signal
 import subprocess
@@ -62,7 +64,10 @@ def test_in_event_time_nothing_is_scheduled(new_worker, redis_client):
     assert as_of_hours(redis_client) == []
 
 
-def test_a_job_is_run_and_tells_its_version(worker, redis_client, append_log, outcomes, clock):
+def test_a_job_is_run_and_tells_its_version(
+    worker, redis_client, append_log, outcomes, clock, caplog
+):
+    caplog.set_level(logging.INFO)
     append_log(outcomes(hours=2))
     jobs = Jobs(redis_client)
     job = jobs.submit("refit", {"as_of": (HOUR + 2) * SECONDS}, clock())
@@ -73,6 +78,8 @@ def test_a_job_is_run_and_tells_its_version(worker, redis_client, append_log, ou
     done = jobs.get(job.id)
     assert done.status == "done"
     assert done.result["version"] in [e["version"] for e in Versions(redis_client, 8).history()]
+    told = next(line for line in caplog.messages if line.startswith("published "))
+    assert json.loads(told.partition(": ")[2]) == done.result["targets"]
     assert done.result["targets"]["click"]["fitted"] >= 1
 
 
