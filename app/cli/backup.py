@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
+from dataclasses import asdict
 from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -42,12 +43,8 @@ _OPTIONS_OF_TLS: Final = {
 _Folder = Annotated[Path, typer.Argument(metavar="FOLDER", show_default=False)]
 
 
-def backup(
-    folder: _Folder,
-    redis_url: options.RedisUrl = None,
-    data_dir: options.DataDir = None,
-    json: options.Json = False,
-) -> None:
+@options.grouped
+def backup(folder: _Folder, store: options.StoreOptions, json: options.Json = False) -> None:
     """Copy the state of a service, which may run, into a new folder.
 
     A snapshot of Redis, the click log where it is a folder, and the signing key.
@@ -59,16 +56,11 @@ def backup(
     """
     from app.cli.serving.settings import settings_with
 
-    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
-    _show(back_up(settings, folder), as_json=json)
+    _show(back_up(settings_with(asdict(store)), folder), as_json=json)
 
 
-def restore(
-    folder: _Folder,
-    redis_url: options.RedisUrl = None,
-    data_dir: options.DataDir = None,
-    json: options.Json = False,
-) -> None:
+@options.grouped
+def restore(folder: _Folder, store: options.StoreOptions, json: options.Json = False) -> None:
     """Put a backup into a data directory that has no state yet; then start the service.
 
     Where the settings name your own Redis, give it the file redis.rdb yourself.
@@ -79,13 +71,11 @@ def restore(
     """
     from app.cli.serving.settings import settings_with
 
-    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
-    _show(put_back(folder, settings), as_json=json)
+    _show(put_back(folder, settings_with(asdict(store))), as_json=json)
 
 
-def drill(
-    redis_url: options.RedisUrl = None, data_dir: options.DataDir = None, json: options.Json = False
-) -> None:
+@options.grouped
+def drill(store: options.StoreOptions, json: options.Json = False) -> None:
     """Try a backup: make one, restore it beside the service, and read all of it with a new Redis.
 
     The service goes on meanwhile. Ends with exit code 1 if anything is missing.
@@ -97,7 +87,7 @@ def drill(
     """
     from app.cli.serving.settings import settings_with
 
-    settings = settings_with({"redis_url": redis_url, "data_dir": data_dir})
+    settings = settings_with(asdict(store))
     with TemporaryDirectory(prefix="sirocco-drill-") as scratch:
         copy, beside = Path(scratch) / "backup", Path(scratch) / "data"
         made = back_up(settings, copy)

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from scipy.special import expit, logit
 
 from calibrators.fields.columns import FieldColumns
 from calibrators.fields.sums import FieldColumn
-from calibrators.samples import Floats, Integers, check_rules
+from calibrators.samples import Floats, check_rules
 from evaluation.backtest.event_table import SECONDS_PER_HOUR, EventTable, Rows
 from evaluation.simulation.parts import (
     SPREAD,
@@ -140,43 +139,27 @@ class Platform:
     @cached_property
     def _profiles(self) -> "_Profiles":
         rng = np.random.default_rng((self.seed, 0))
-        return _Profiles.draw(self.campaigns, float(logit(self.ctr)), rng)
+        return _Profiles(self.campaigns, float(logit(self.ctr)), rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Profiles:
     """What distinguishes the campaigns, shape (campaigns,) each; swings have shape (2, campaigns):
     by the day, and over several days."""
 
-    share: Floats
-    starts: Integers
-    centre: Floats
-    shift: Floats
-    slope: Floats
-    bend: Floats
-    periods: Floats
-    shift_phases: Floats
-    slope_phases: Floats
-
-    @classmethod
-    def draw(cls, campaigns: int, level: float, rng: np.random.Generator) -> Self:
-        """Campaigns whose true click rates lie around `level` in log-odds."""
+    def __init__(self, campaigns: int, level: float, rng: np.random.Generator) -> None:
+        """Draws campaigns whose true click rates lie around `level` in log-odds."""
         late = rng.random(campaigns) < _LATE_SHARE
         late[0] = False
-        shift = rng.normal(0.2, 0.5, campaigns)
-        slope = 0.85 * np.exp(rng.normal(0.0, 0.2, campaigns))
-        spread_out = (slope * SPREAD) ** 2 / 2.0
-        return cls(
-            share=zipf_shares(campaigns),
-            starts=np.where(late, rng.integers(1, _LATEST_START + 1, campaigns), 0),
-            centre=level + rng.normal(0.0, 0.4, campaigns) - shift - spread_out,
-            shift=shift,
-            slope=slope,
-            bend=np.abs(rng.normal(0.0, 0.2, campaigns)),
-            periods=np.stack((np.full(campaigns, 24.0), rng.uniform(50.0, 200.0, campaigns))),
-            shift_phases=rng.uniform(0.0, 2.0 * np.pi, (2, campaigns)),
-            slope_phases=rng.uniform(0.0, 2.0 * np.pi, (2, campaigns)),
-        )
+        self.shift = rng.normal(0.2, 0.5, campaigns)
+        self.slope = 0.85 * np.exp(rng.normal(0.0, 0.2, campaigns))
+        spread_out = (self.slope * SPREAD) ** 2 / 2.0
+        self.share = zipf_shares(campaigns)
+        self.starts = np.where(late, rng.integers(1, _LATEST_START + 1, campaigns), 0)
+        self.centre = level + rng.normal(0.0, 0.4, campaigns) - self.shift - spread_out
+        self.bend = np.abs(rng.normal(0.0, 0.2, campaigns))
+        self.periods = np.stack((np.full(campaigns, 24.0), rng.uniform(50.0, 200.0, campaigns)))
+        self.shift_phases = rng.uniform(0.0, 2.0 * np.pi, (2, campaigns))
+        self.slope_phases = rng.uniform(0.0, 2.0 * np.pi, (2, campaigns))
 
     def traffic(self, hour: int) -> Floats:
         """Share of an average hour's impressions that each campaign has in this one."""

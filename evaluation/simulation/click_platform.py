@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
 
 import numpy as np
 from numpy.random import Generator
@@ -223,41 +222,28 @@ class ClickPlatform:
     @cached_property
     def _profiles(self) -> "_Profiles":
         rng = np.random.default_rng((self.seed, 2))
-        return _Profiles.draw(self.campaigns, float(logit(self.cvr)), rng)
+        return _Profiles(self.campaigns, float(logit(self.cvr)), rng)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Profiles:
     """What distinguishes the campaigns, shape (campaigns,) each; swings have a period in hours and
     a phase, shape (swings, campaigns)."""
 
-    share: Floats
-    level: Floats
-    over: Floats
-    slope: Floats
-    log_delay: Floats
-    intent_periods: Floats
-    intent_phases: Floats
-    closing_periods: Floats
-    closing_phases: Floats
-
-    @classmethod
-    def draw(cls, campaigns: int, level: float, rng: np.random.Generator) -> Self:
-        """Campaigns whose true conversion rates lie around `level` in log-odds."""
+    def __init__(self, campaigns: int, level: float, rng: np.random.Generator) -> None:
+        """Draws campaigns whose true conversion rates lie around `level` in log-odds."""
         slow = rng.uniform(192.0, 480.0, campaigns)
         season = np.full(campaigns, rng.uniform(240.0, 480.0))
         season_phase = np.full(campaigns, rng.uniform(0.0, 2.0 * np.pi))
-        return cls(
-            share=zipf_shares(campaigns),
-            level=level + rng.normal(0.0, 0.4, campaigns),
-            over=rng.normal(_OVERESTIMATE, _OVERESTIMATE_SPREAD, campaigns),
-            slope=0.9 * np.exp(rng.normal(0.0, 0.15, campaigns)),
-            log_delay=rng.normal(_LOG_DELAY, 0.2, campaigns),
-            intent_periods=np.stack((np.full(campaigns, 24.0), slow)),
-            intent_phases=rng.uniform(0.0, 2.0 * np.pi, (2, campaigns)),
-            closing_periods=np.stack((season, rng.uniform(240.0, 480.0, campaigns))),
-            closing_phases=np.stack((season_phase, rng.uniform(0.0, 2.0 * np.pi, campaigns))),
-        )
+        self.share = zipf_shares(campaigns)
+        self.level = level + rng.normal(0.0, 0.4, campaigns)
+        self.over = rng.normal(_OVERESTIMATE, _OVERESTIMATE_SPREAD, campaigns)
+        self.slope = 0.9 * np.exp(rng.normal(0.0, 0.15, campaigns))
+        self.log_delay = rng.normal(_LOG_DELAY, 0.2, campaigns)
+        self.intent_periods = np.stack((np.full(campaigns, 24.0), slow))
+        self.intent_phases = rng.uniform(0.0, 2.0 * np.pi, (2, campaigns))
+        self.closing_periods = np.stack((season, rng.uniform(240.0, 480.0, campaigns)))
+        closing_phase = rng.uniform(0.0, 2.0 * np.pi, campaigns)
+        self.closing_phases = np.stack((season_phase, closing_phase))
 
     def intent(self, hour: int, drift: float) -> Floats:
         """Mean of what behaviours reveal, in standard deviations of it."""

@@ -45,19 +45,14 @@ class StoreAddress:
 
     def server_url(self, host: str, port: int) -> str:
         """The URL of one of the servers, as redis-py takes it."""
-        name = f"[{host}]" if ":" in host else host
-        query = f"?{urlencode(self.options)}" if self.options else ""
         login = f"{self.credentials}@" if self.credentials else ""
-        return f"{self._scheme}://{login}{name}:{port}/{self.database}{query}"
+        return self._url(login, host, f"{port}/{self.database}")
 
     def sentinel_url(self, host: str, port: int) -> str:
         """The URL of one of the Sentinels."""
         given = dict(self.sentinel_options)
         user, password = quote(given.get("username", "")), quote(given.get("password", ""), safe="")
-        login = f"{user}:{password}@" if password else ""
-        name = f"[{host}]" if ":" in host else host
-        query = f"?{urlencode(self.options)}" if self.options else ""
-        return f"{self._scheme}://{login}{name}:{port}{query}"
+        return self._url(f"{user}:{password}@" if password else "", host, str(port))
 
     @property
     def name(self) -> str:
@@ -66,9 +61,10 @@ class StoreAddress:
             return f"sentinel:{self.master}/{self.database}"
         return "cluster:" + ",".join(f"{host}:{port}" for host, port in sorted(self.hosts))
 
-    @property
-    def _scheme(self) -> str:
-        return "rediss" if self.tls else "redis"
+    def _url(self, login: str, host: str, behind: str) -> str:
+        name = f"[{host}]" if ":" in host else host
+        query = f"?{urlencode(self.options)}" if self.options else ""
+        return f"redis{'s' * self.tls}://{login}{name}:{behind}{query}"
 
 
 def address_of(url: str) -> StoreAddress | None:
