@@ -75,7 +75,7 @@ def create_app(settings: Settings, redis_url: str, slot: WorkerSlot | None = Non
     `slot` is where one of several processes counts.
     """
     paths = [route.path for route in _ROUTES if isinstance(route, APIRoute)]
-    resources = Resources.of(settings, redis_url, paths, slot or WorkerSlot.alone())
+    resources = Resources(settings, redis_url, paths, slot or WorkerSlot.alone())
     app = FastAPI(
         title=_TITLE,
         version=_VERSION,

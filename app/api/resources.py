@@ -5,12 +5,9 @@ import threading
 from asyncio import Lock, get_running_loop
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final
 from urllib.parse import unquote
 
-import redis
-import redis.asyncio
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Scope
@@ -40,98 +37,67 @@ from app.storage.statistics.breakdowns import DeclaredFields
 from app.storage.store_watch import StoreWatch
 from app.storage.versions import Notices, Versions
 from app.strict_json import ValidationError
-from app.tracing import RequestTraces, Tracer, open_tracer
+from app.tracing import RequestTraces, open_tracer
 
 _COLLECTED_AT: Final = 20_000
 """So many objects more than at the last collection bring on the next."""
 
 
-@dataclass(frozen=True, slots=True)
 class Resources:
-    """Of one application; its clients connect at their first command."""
+    """Of one application with these routes, on the store at the URL; its clients connect at their
+    first command.
 
-    settings: Settings
-    client: redis.Redis
-    async_client: AsyncStore
-    refresher: Refresher
-    watch: StoreWatch
-    event_log: EventLog
-    versions: Versions
-    bins: BinsStore
-    jobs: Jobs
-    overrides: Overrides
-    frozen: FrozenTargets
-    metrics: Metrics
-    status: WorkerStatus
-    keys: KeyStore
-    key_watch: KeyWatch
-    authorization: Authorization
-    audit: AuditLog
-    shedder: LoadShedder
-    tracer: Tracer
-    traces: RequestTraces | None
-    """None where nothing is traced: the hot path asks no further."""
-    large_bodies: Lock = field(default_factory=Lock)
-    """Held while a large body is worked on: they wait for each other, and small ones for one step
-    of one of them."""
-    large_reads: Lock = field(default_factory=Lock)
-    """Held while one answer reads much of the store: the hours of a campaign, which are stored with
-    those of many, or the days of an experiment."""
+    traces : None where nothing is traced: the hot path asks no further.
+    large_bodies : held while a large body is worked on: they wait for each other, and small ones
+        for one step of one of them.
+    large_reads : held while one answer reads much of the store: the hours of a campaign, which are
+        stored with those of many, or the days of an experiment.
 
-    @classmethod
-    def of(
-        cls, settings: Settings, redis_url: str, routes: Iterable[str], slot: WorkerSlot
-    ) -> Self:
-        """The resources on the store at the URL, of an application with these routes.
+    Raises LayoutsDiffer if the metrics of the slot are not those of this application.
+    """
 
-        Raises LayoutsDiffer if the metrics of the slot are not those of this application.
-        """
-        client = open_redis(redis_url, settings.redis_timeout_seconds)
-        async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
-        versions = Versions(client, settings.versions_kept)
+    def __init__(
+        self, settings: Settings, redis_url: str, routes: Iterable[str], slot: WorkerSlot
+    ) -> None:
+        self.settings = settings
+        self.client = client = open_redis(redis_url, settings.redis_timeout_seconds)
+        self.async_client = open_async_redis(redis_url, settings.redis_timeout_seconds)
+        self.versions = Versions(client, settings.versions_kept)
         heartbeat = Heartbeat(client, settings.ttl_seconds)
         folder = settings.last_good_dir
-        watch = StoreWatch.of(settings, client)
-        refresher = Refresher(
-            versions,
+        self.watch = StoreWatch.of(settings, client)
+        self.refresher = Refresher(
+            self.versions,
             Notices(client),
             settings.known_targets,
             settings.refresh_seconds,
             heartbeat,
             None if folder is None else LastGood(folder, redis_url),
-            watch,
+            self.watch,
         )
         layout = MetricLayout.of(routes, settings.known_targets)
         counters = slot.counters(layout)
-        status = WorkerStatus(slot, refresher, layout, counters.row(slot.row))
-        metrics = Metrics(layout, counters, slot.row, status)
-        metrics.registry.register(_reports(refresher, heartbeat, settings))
-        metrics.registry.register(ProgressCollector(refresher, settings.known_targets))
-        tracer = open_tracer(settings, "api")
-        key_watch = KeyWatch.of(settings, client, redis_url, always=settings.is_public)
-        metrics.registry.register(KeyCollector(key_watch))
-        return cls(
-            settings,
-            client,
-            async_client,
-            refresher,
-            watch,
-            _event_log(async_client, settings),
-            versions,
-            BinsStore(client, settings.ttl_seconds, fields=DeclaredFields.of(settings)),
-            Jobs(client),
-            Overrides(client),
-            FrozenTargets(client),
-            metrics,
-            status,
-            KeyStore(client),
-            key_watch,
-            Authorization(key_watch),
-            AuditLog(client, settings.audit_log),
-            LoadShedder(settings, metrics),
-            tracer,
-            RequestTraces(tracer, metrics.keep_exemplar) if tracer.is_on else None,
-        )
+        self.status = WorkerStatus(slot, self.refresher, layout, counters.row(slot.row))
+        self.metrics = Metrics(layout, counters, slot.row, self.status)
+        registry = self.metrics.registry
+        registry.register(_reports(self.refresher, heartbeat, settings))
+        registry.register(ProgressCollector(self.refresher, settings.known_targets))
+        self.tracer = open_tracer(settings, "api")
+        self.key_watch = KeyWatch.of(settings, client, redis_url, always=settings.is_public)
+        registry.register(KeyCollector(self.key_watch))
+        self.event_log = _event_log(self.async_client, settings)
+        declared = DeclaredFields.of(settings)
+        self.bins = BinsStore(client, settings.ttl_seconds, fields=declared)
+        self.jobs = Jobs(client)
+        self.overrides = Overrides(client)
+        self.frozen = FrozenTargets(client)
+        self.keys = KeyStore(client)
+        self.authorization = Authorization(self.key_watch)
+        self.audit = AuditLog(client, settings.audit_log)
+        self.shedder = LoadShedder(settings, self.metrics)
+        keep = self.metrics.keep_exemplar
+        self.traces = RequestTraces(self.tracer, keep) if self.tracer.is_on else None
+        self.large_bodies, self.large_reads = Lock(), Lock()
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -41,13 +40,14 @@ def body_of(events: int) -> bytes:
 async def turns_of_others(events: int) -> int:
     recorder, body = Recorder(), body_of(events)
     resources = create_app(load_settings(), "redis://127.0.0.1:1").state.resources
+    resources.event_log = recorder
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": body, "more_body": False}
 
     other = asyncio.create_task(recorder.take_turns())
     scope = {"type": "http", "path": PATH, "query_string": b"", "headers": HEADERS}
-    answer = await post_events(scope, receive, replace(resources, event_log=recorder))
+    answer = await post_events(scope, receive, resources)
     await other
     assert orjson.loads(answer.body)["accepted"] == events
     return recorder.turns_before_append
