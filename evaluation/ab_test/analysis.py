@@ -97,7 +97,6 @@ class UnitRatio:
             return float(np.exp(quantile * variance**0.5))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ArmLog:
     """One row for each impression, (n,); `clicks` and `values` are None where the log has none.
 
@@ -107,33 +106,25 @@ class ArmLog:
     has_units : whether units were given.
     """
 
-    names: list[Hashable]
-    arms: Integers
-    units: Integers
-    has_units: bool
-    costs: Floats
-    clicks: Floats | None
-    values: Floats | None
-
-    @classmethod
-    def check(
-        cls,
+    def __init__(
+        self,
         arms: Campaigns,
         costs: ArrayLike,
         values: ArrayLike | None,
         clicks: ArrayLike | None,
         units: Campaigns | None,
-    ) -> Self:
+    ) -> None:
         """The columns as float64 and codes; ValueError names the first offending value."""
-        names, codes = _encode("arms", arms)
-        paid = _money("costs", costs)
-        clicked = None if clicks is None else check_unit_interval("clicks", clicks)
-        earned = None if values is None else _money("values", values)
-        unit_of = np.arange(len(paid)) if units is None else _encode("units", units)[1]
-        given = {"clicks": clicked, "values": earned, "units": unit_of}
+        self.names, self.arms = _encode("arms", arms)
+        self.costs = _money("costs", costs)
+        self.clicks = None if clicks is None else check_unit_interval("clicks", clicks)
+        self.values = None if values is None else _money("values", values)
+        self.has_units = units is not None
+        of_each = np.arange(len(self.costs))
+        self.units = of_each if units is None else _encode("units", units)[1]
+        given = {"clicks": self.clicks, "values": self.values, "units": self.units}
         present = {name: column for name, column in given.items() if column is not None}
-        check_equal_lengths(arms=codes, costs=paid, **present)
-        return cls(names, codes, unit_of, units is not None, paid, clicked, earned)
+        check_equal_lengths(arms=self.arms, costs=self.costs, **present)
 
     def ratios(self, arm: Hashable) -> dict[str, UnitRatio]:
         """Of one arm "rpm" (of one impression, not a thousand), and "ctr" and "roi" if known."""
@@ -376,7 +367,7 @@ def ab_analysis(
     """
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence = {confidence}: must be between 0 and 1")
-    log = ArmLog.check(arms, costs, values, clicks, units)
+    log = ArmLog(arms, costs, values, clicks, units)
     names = _ordered(log.names, control)
     ratios = {name: log.ratios(name) for name in names}
     counted: Counted = "units" if log.has_units and log.units_keep_to_one_arm else "impressions"

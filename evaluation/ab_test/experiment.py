@@ -7,7 +7,7 @@ buckets of an arm says how far the arm is known.
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ _ROUNDING: Final = 1e-18
 """No variance is smaller: units that are all alike differ by what is rounded."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Looks:
     """What is known of a number at each of n looks, (n,) each, nan where nothing is.
 
@@ -41,20 +40,14 @@ class Looks:
     alpha : how often the truth may be missed at one look at least, between 0 and 1.
     """
 
-    variances: Floats
-    freedom: Floats
-    prior: float
-    alpha: float
-
-    @classmethod
-    def of(cls, variances: Floats, freedom: Floats, alpha: float) -> Self:
+    def __init__(self, variances: Floats, freedom: Floats, alpha: float) -> None:
         """Tuned by the first look at which something is known."""
-        floored: Floats = np.maximum(variances, _ROUNDING)
-        known = floored[np.isfinite(floored)]
+        self.variances, self.freedom = np.maximum(variances, _ROUNDING), freedom
+        self.alpha = alpha
+        known = self.variances[np.isfinite(self.variances)]
         miss = -2.0 * float(np.log(alpha))
         first = float(known[0]) if len(known) else 1.0
-        prior = first / NARROWEST_AT * (miss + float(np.log1p(miss)))
-        return cls(floored, freedom, prior, alpha)
+        self.prior = first / NARROWEST_AT * (miss + float(np.log1p(miss)))
 
     def spread(self) -> Floats:
         """The factor from the middle of the interval to its ends at each look, (n,)."""
@@ -290,7 +283,7 @@ def _looks(ratios: list[UnitRatio], alpha: float) -> Looks:
     # The sum of squares is as uncertain as chi-square of twice as many degrees of freedom as units
     # carry it, at most: its relative variance is sum d^4 / (sum d^2)^2, and 2 / f that of f.
     freedom = np.fmin(2.0 * carriers, [max(each.units - 1, 1) for each in ratios])
-    return Looks.of(variances, freedom, alpha)
+    return Looks(variances, freedom, alpha)
 
 
 def _linearised(x: Floats, y: Floats) -> Floats:

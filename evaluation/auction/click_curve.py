@@ -1,7 +1,7 @@
 """The click curve: how much less an ad is clicked further down the page."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +14,6 @@ from evaluation.auction.identifiers import BadRow, Codes, check_codes, numbered,
 TOLERANCE, MOST_STEPS = 1e-9, 5_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class IdentifiablePairs:
     """Pairs clicked at least once and shown in two positions or more.
 
@@ -25,26 +24,22 @@ class IdentifiablePairs:
     pair_clicks, position_clicks : (pairs,) and (positions,) clicks of these pairs.
     """
 
-    impressions: Any
-    pair_clicks: Floats
-    position_clicks: Floats
-
-    @classmethod
-    def of(
-        cls, pairs: Codes, places: Integers, impressions: Floats, clicks: Floats, n: int
-    ) -> Self:
+    def __init__(
+        self, pairs: Codes, places: Integers, impressions: Floats, clicks: Floats, n: int
+    ) -> None:
         """The identifiable ones among cells, (c,) each; places count from 0 to n - 1."""
         numbers, n_pairs = numbered(pairs)
         seen = csr_array((impressions, (numbers, places)), shape=(n_pairs, n))
         seen.eliminate_zeros()
         pair_clicks = sum_at(numbers, clicks, n_pairs)
         identifiable = (pair_clicks > 0.0) & (np.diff(seen.indptr) > 1)
-        position_clicks = sum_at(places, clicks * identifiable[numbers], n)
-        held = seen[identifiable]
+        self.position_clicks = sum_at(places, clicks * identifiable[numbers], n)
+        self.impressions: Any = seen[identifiable]
+        held = self.impressions
         # Without a click there, all that they say is that the factor is small.
-        held.data *= position_clicks[held.indices] > 0.0
+        held.data *= self.position_clicks[held.indices] > 0.0
         held.eliminate_zeros()
-        return cls(held, pair_clicks[identifiable], position_clicks)
+        self.pair_clicks = pair_clicks[identifiable]
 
     def parts(self) -> Integers:
         """For each position the number of the part it is compared in, (positions,)."""
@@ -190,7 +185,7 @@ def curve_of(
     factors = naive.naive_factors
     if method == "naive":
         return ClickCurve(factors, naive.linked, shown, clicked)
-    grid = IdentifiablePairs.of(pairs, places, impressions, clicks, n)
+    grid = IdentifiablePairs(pairs, places, impressions, clicks, n)
     parts = grid.parts()
     first = int(np.argmax(clicked > 0.0))
     factors, steps, converged = grid.maximise(factors, parts, first)

@@ -129,7 +129,6 @@ def _nearest(filled: NDArray[np.bool_]) -> Integers:
 LEVELS = (1, 2, 3)
 
 
-@dataclass(frozen=True, eq=False)
 class ClickEstimates:
     """Click rates of k slots, and how each of them leans on the clicks of the log.
 
@@ -139,28 +138,20 @@ class ClickEstimates:
     pairs, places, cells : (k,) where the history looks the slot up.
     """
 
-    history: ClickHistory
-    shrinkage: float
-    rates: Floats
-    levels: NDArray[np.int8]
-    pairs: Codes
-    places: NDArray[np.int16]
-    cells: Codes
-
-    @classmethod
-    def of(
-        cls, history: ClickHistory, auction: Auction, min_impressions: float, shrinkage: float
-    ) -> Self:
+    def __init__(
+        self, history: ClickHistory, auction: Auction, min_impressions: float, shrinkage: float
+    ) -> None:
         """Look up the slots of an auction over the log that the history is of."""
+        self.history, self.shrinkage = history, shrinkage
         pairs, places = history.cells.pair_of_row[auction.rows], auction.slots - 1
         cells = history.cells.cell_of[pairs, places]
+        self.pairs, self.places, self.cells = pairs, places, cells
         elsewhere = np.minimum(history.pair_rates[pairs] * history.factors[places], 1.0)
         rescaled = ~np.isnan(elsewhere) & history.filled[places]
         exact = history.cells.impressions[cells] >= min_impressions
-        levels = np.where(exact, 1, np.where(rescaled, 2, 3)).astype(np.int8)
-        rates = np.where(rescaled, elsewhere, history.rates[places])
-        rates[exact] = _cell_rates(history, shrinkage)[cells[exact]]
-        return cls(history, shrinkage, rates, levels, pairs, places, cells)
+        self.levels = np.where(exact, 1, np.where(rescaled, 2, 3)).astype(np.int8)
+        self.rates = np.where(rescaled, elsewhere, history.rates[places])
+        self.rates[exact] = _cell_rates(history, shrinkage)[cells[exact]]
 
     @property
     def level_shares(self) -> tuple[float, float, float]:

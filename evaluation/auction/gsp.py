@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ by radix."""
 _NONE = (np.empty(0, np.int32), np.empty(0, np.int16), np.empty(0), np.empty(0))
 
 
-@dataclass(frozen=True, eq=False)
 class Ranking:
     """The first ads of every page, page by page, best first; equal rank scores by ad.
 
@@ -38,37 +37,28 @@ class Ranking:
     bids, rank_scores, click_powers : (k,) bid, bid * score ** alpha (above 0), score ** alpha.
     """
 
-    alpha: float
-    n_pages: int
-    rows: Codes
-    pages: Codes
-    ranks: NDArray[np.int16]
-    bids: Floats
-    rank_scores: Floats
-    click_powers: Floats
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         pages: Codes,
         bids: Floats,
         scores: Floats,
         alpha: float,
         layout: "SlotLayout",
         n_pages: int,
-    ) -> Self:
+    ) -> None:
         """Rank n candidates, (n,) each, sorted by page and, inside a page, by ad; one more than
         the layout has slots, whose rank score is the price of the last."""
+        self.alpha, self.n_pages = alpha, n_pages
         depth = layout.positions + 1
         parts = [
             _ranked(pages, bids, scores, alpha, depth, start, end)
             for start, end in _whole_pages(pages)
         ]
-        rows, ranks, rank_scores, powers = (
+        self.rows, self.ranks, self.rank_scores, self.click_powers = (
             np.concatenate([none, *(part[place] for part in parts)])
             for place, none in enumerate(_NONE)
         )
-        return cls(alpha, n_pages, rows, pages[rows], ranks, bids[rows], rank_scores, powers)
+        self.pages, self.bids = pages[self.rows], bids[self.rows]
 
     @property
     def next_scores(self) -> Floats:
@@ -256,7 +246,7 @@ def gsp_auction(
     sorted_pages = numbers[order].astype(np.int32)
     check_ads(sorted_pages, of_ad[order], order)
     ranked = (sorted_pages, offered[order], scored[order])
-    ranking = Ranking.of(*ranked, point.alpha, layout, n_pages)
+    ranking = Ranking(*ranked, point.alpha, layout, n_pages)
     held = held_auction(ranking, layout, point)
     rows = order[held.rows]
     return Auction(layout, n_pages, rows, of_page[rows], held.slots, held.cpcs)

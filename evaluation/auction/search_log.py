@@ -116,7 +116,7 @@ class SearchLog:
 
     def ranking(self, scores: Floats, alpha: float) -> Ranking:
         """The best ads of every page by arranged scores."""
-        return Ranking.of(self.pages, self.bids, scores, alpha, self.layout, self.n_pages)
+        return Ranking(self.pages, self.bids, scores, alpha, self.layout, self.n_pages)
 
     @cached_property
     def shown(self) -> Integers:

@@ -102,7 +102,7 @@ class SearchPlatform:
         models = self._models(queries, rng.standard_normal(shape))
         truth, layout = expit(self._profiles.levels)[queries].ravel(), SlotLayout()
         pages = np.repeat(np.arange(self.pages, dtype=np.int32), self.ads)
-        ranking = Ranking.of(pages, bids.ravel(), models[BASELINE], 1.0, layout, self.pages)
+        ranking = Ranking(pages, bids.ravel(), models[BASELINE], 1.0, layout, self.pages)
         point = point_at_load(ranking, layout, _MAINLINE_ADS)
         auction = held_auction(ranking, layout, point)
         curve = np.array(TRUE_CURVE)

@@ -156,7 +156,7 @@ class Simulator:
     def run(self, ranking: Ranking, point: OperatingPoint) -> Simulation:
         """Simulate ranked ads; `point.alpha` is that of the ranking."""
         auction = held_auction(ranking, self.log.layout, point)
-        estimates = ClickEstimates.of(self.history, auction, self.min_impressions, self.shrinkage)
+        estimates = ClickEstimates(self.history, auction, self.min_impressions, self.shrinkage)
         pages = {name: page_sums(auction, each) for name, each in load_values(auction).items()}
         for name, values in click_values(auction).items():
             noise = estimates.page_noise(self.log, values)

@@ -128,7 +128,7 @@ def test_the_p_value_is_below_alpha_just_where_the_interval_leaves_out_0():
     rng = np.random.default_rng(4)
     for alpha in (0.05, 0.001):
         variances = 1.0 / np.arange(1, 31)
-        looks = Looks.of(variances, np.full(30, 20.0), alpha)
+        looks = Looks(variances, np.full(30, 20.0), alpha)
         logs = rng.uniform(1.0, 1.5) * looks.prior**0.5 + rng.normal(0, 0.1, 30)
         outside = np.maximum.accumulate(np.abs(logs) > np.log(looks.spread()))
 

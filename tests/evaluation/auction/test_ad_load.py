@@ -20,7 +20,7 @@ def ranked(*pages):
     numbers = np.repeat(np.arange(len(pages), dtype=np.int32), [len(page) for page in pages])
     bids = np.array([score for page in pages for score in page])
     ones = np.ones(len(bids))
-    return Ranking.of(numbers, bids, ones, 1.0, LAYOUT, len(pages))
+    return Ranking(numbers, bids, ones, 1.0, LAYOUT, len(pages))
 
 
 def load(ranking, point, layout=LAYOUT):
@@ -92,7 +92,7 @@ def test_a_given_reserve_stays():
 
 def test_without_ads_there_is_nothing_to_match():
     """No reserve at all."""
-    nothing = Ranking.of(np.empty(0, np.int32), np.empty(0), np.empty(0), 1.0, LAYOUT, 0)
+    nothing = Ranking(np.empty(0, np.int32), np.empty(0), np.empty(0), 1.0, LAYOUT, 0)
 
     assert point_at_load(nothing, LAYOUT, float("nan"), ads_per_page=1.0) == OperatingPoint(1.0)
 
