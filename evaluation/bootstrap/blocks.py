@@ -303,7 +303,7 @@ class BlockCells:
     def pooled(self) -> "CellMatrix":
         """The cells of all blocks together, without expected sums."""
         nothing = np.zeros(len(self.cells))
-        return CellMatrix.of(replace(self, expected=nothing), self.cells)
+        return CellMatrix(replace(self, expected=nothing), self.cells)
 
     def within(self, owners: Integers, most_rows: int = MOST_CELLS) -> "CellMatrix":
         """The cells of each owner, one owner after the other; owners, (blocks,), of each block.
@@ -315,26 +315,19 @@ class BlockCells:
         while halvings < _MOST_HALVINGS and len(_starts(np.sort(keys))) > most_rows:
             cells, halvings = cells.halved, halvings + 1
             keys = cells._keys_of(owners)
-        return CellMatrix.of(cells, keys)
+        return CellMatrix(cells, keys)
 
     def _keys_of(self, owners: Integers) -> Integers:
         return owners[self.blocks] * CELL_SPAN + self.cells
 
 
-@dataclass(frozen=True, eq=False)
 class CellMatrix:
     """Rows of cells, and what each block adds to them: sparse (rows, blocks) matrices.
 
     `keys`, (rows,), are the distinct keys that the rows stand for, ascending.
     """
 
-    keys: Integers
-    weights: Any
-    positives: Any
-    expected: Any
-
-    @classmethod
-    def of(cls, cells: BlockCells, keys: Integers) -> Self:
+    def __init__(self, cells: BlockCells, keys: Integers) -> None:
         """The matrices with a row for each distinct key, (k,), of the sums."""
         order = np.argsort(keys, kind="stable")
         starts = _starts(keys[order])
@@ -348,8 +341,9 @@ class CellMatrix:
             found.eliminate_zeros()
             return found
 
-        columns = (cells.weights, cells.positives, cells.expected)
-        return cls(keys[order][starts], *map(matrix, columns))
+        self.keys = keys[order][starts]
+        self.weights, self.positives = matrix(cells.weights), matrix(cells.positives)
+        self.expected = matrix(cells.expected)
 
     @property
     def at_once(self) -> int:

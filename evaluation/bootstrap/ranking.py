@@ -48,7 +48,6 @@ class BlockAuc:
         return quotients(won, negatives.sum(axis=0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BlockCalibratedLogLoss:
     """`calibrated_log_loss` in every draw: fitted on the bias rows drawn, measured on the others.
 
@@ -58,16 +57,10 @@ class BlockCalibratedLogLoss:
     bias_odds, rest_odds : log-odds of the cells, (k,).
     """
 
-    bias: CellMatrix
-    rest: CellMatrix
-    bias_odds: Floats
-    rest_odds: Floats
-
-    @classmethod
-    def of(cls, bias: BlockCells, rest: BlockCells) -> Self:
+    def __init__(self, bias: BlockCells, rest: BlockCells) -> None:
         """Of the bias rows and of the rest."""
-        odds = (log_odds(cells.probabilities) for cells in (bias, rest))
-        return cls(bias.pooled(), rest.pooled(), *odds)
+        self.bias_odds, self.rest_odds = (log_odds(cells.probabilities) for cells in (bias, rest))
+        self.bias, self.rest = bias.pooled(), rest.pooled()
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""
@@ -125,7 +118,6 @@ _SCORE_BUCKETS: Final = 1000
 _AT_ONCE = 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class BlockCsAuc:
     """csAUC, tied pairs paying the mean of both, in every draw.
 
@@ -137,23 +129,16 @@ class BlockCsAuc:
     negatives : sparse (cells, blocks) counts of the others.
     """
 
-    values: Floats
-    positives: Any
-    negatives: Any
-
-    @classmethod
-    def of(cls, scores: Floats, positive: Mask, bids: Floats, blocks: Blocks) -> Self:
+    def __init__(self, scores: Floats, positive: Mask, bids: Floats, blocks: Blocks) -> None:
         """Of n rows: scores are probability times bid, positive says which were clicked."""
         cells = _buckets(scores, _SCORE_BUCKETS)
         levels = _buckets(bids[positive], _BID_BUCKETS)
         size, count = int(cells.max(initial=0)) + 1, int(levels.max(initial=-1)) + 1
-        values = sum_at(levels, bids[positive], count) / np.bincount(levels, minlength=count)
+        sums = sum_at(levels, bids[positive], count)
+        self.values = sums / np.bincount(levels, minlength=count)
         rows = levels * size + cells[positive]
-        return cls(
-            values,
-            _counts(rows, blocks.codes[positive], (count * size, blocks.count)),
-            _counts(cells[~positive], blocks.codes[~positive], (size, blocks.count)),
-        )
+        self.positives = _counts(rows, blocks.codes[positive], (count * size, blocks.count))
+        self.negatives = _counts(cells[~positive], blocks.codes[~positive], (size, blocks.count))
 
     def __call__(self, multiplicities: Floats) -> Floats:
         """See `Resampled`."""

@@ -247,14 +247,14 @@ class ComparedModel:
         cells = BlockCells.of(self._predictions, self.blocks)
         ones = self.events.counts
         ranked: dict[str, Resampled] = {
-            "calibrated_log_loss": BlockCalibratedLogLoss.of(bias, rest),
+            "calibrated_log_loss": BlockCalibratedLogLoss(bias, rest),
             "auc": BlockAuc.of(cells),
             "gc_3": BlockGcN.of(cells, self.blocks, self.events.rows, ones, 3),
         }
         if self._bids is not None:
             revenue = self.scores * self._bids
             positive = self.events.outcomes == 1.0
-            ranked["cs_auc"] = BlockCsAuc.of(revenue, positive, self._bids, self.blocks)
+            ranked["cs_auc"] = BlockCsAuc(revenue, positive, self._bids, self.blocks)
         return ranked
 
     def blocks_at(self, mask: Mask) -> Blocks:

@@ -77,7 +77,7 @@ def field_ece(
     runs = Runs.of(
         predictions.probabilities, predictions.weights, column.numbers, len(column.names)
     )
-    bins = EqualFrequencyBins.of(runs, n)
+    bins = EqualFrequencyBins(runs, n)
     errors = np.abs(bins.sums(runs.expected) - bins.sums(runs.sums(predictions.positives)))
     return float(quotients(errors.sum(), runs.weights.sum()))
 

@@ -103,7 +103,7 @@ class FieldLog:
         if self._cells is None:
             rows, numbers = self._joined()
             codes = self._codes(numbers)
-            families = SortedRows.of(rows).families(codes, numbers)
+            families = SortedRows(rows).families(codes, numbers)
         else:
             codes, families = self._cells.codes, self._cells.families()
         names = {field: self._names(field) for field in self._fields}

@@ -290,7 +290,7 @@ def multicalibration(
             for name, column in columns.items()
         }
     codes = FieldCodes(limits or SegmentLimits(), columns)
-    rows = SortedRows.of(predictions, ties == "together", weights_are == "importance")
+    rows = SortedRows(predictions, ties == "together", weights_are == "importance")
     sums = rows.families(codes, {name: column.numbers for name, column in columns.items()})
     return worst_of(sums, codes, {name: column.names for name, column in columns.items()})
 
@@ -304,7 +304,6 @@ def worst_of(
     return Multicalibration.of(families[()], named, codes.limits)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class SortedRows:
     """Rows by ascending probability, (n,) each.
 
@@ -315,27 +314,21 @@ class SortedRows:
     tied : the number of the row's probability; None where no two are taken together.
     """
 
-    order: Integers
-    predictions: Predictions
-    differences: Floats
-    variance: Floats
-    samples: Floats
-    tied: Integers | None
-
-    @classmethod
-    def of(cls, predictions: Predictions, together: bool = True, importance: bool = False) -> Self:
+    def __init__(
+        self, predictions: Predictions, together: bool = True, importance: bool = False
+    ) -> None:
         """The rows, each of a weight above 0; see `multicalibration`."""
-        order = np.argsort(predictions.probabilities)
-        p, y = predictions.probabilities[order], predictions.outcomes[order]
-        w = predictions.weights[order]
+        self.order = np.argsort(predictions.probabilities)
+        p, y = predictions.probabilities[self.order], predictions.outcomes[self.order]
+        w = predictions.weights[self.order]
         new: Mask = p[1:] != p[:-1]
-        tied: Integers | None = None
+        self.tied: Integers | None = None
         if together and not new.all():
-            tied = np.concatenate((np.zeros(1, np.int64), np.cumsum(new, dtype=np.int64)))
-        variance, samples = p * (1.0 - p) * w, w
+            self.tied = np.concatenate((np.zeros(1, np.int64), np.cumsum(new, dtype=np.int64)))
+        self.variance, self.samples = p * (1.0 - p) * w, w
         if importance:
-            variance, samples = variance * w, np.ones(len(w))
-        return cls(order, Predictions(p, y, w), (y - p) * w, variance, samples, tied)
+            self.variance, self.samples = self.variance * w, np.ones(len(w))
+        self.predictions, self.differences = Predictions(p, y, w), (y - p) * w
 
     def families(
         self, codes: FieldCodes, numbers: Mapping[str, NDArray[np.integer[Any]]]

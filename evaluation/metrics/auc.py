@@ -75,7 +75,7 @@ def roc_areas(runs: Runs, positives: Floats, *highs: float) -> list[Floats]:
     Returns, for each high, (n_groups,) in [0, 1]; nan unless there are both positives and
     negatives.
     """
-    reached = WeightAxis.of(runs.weights - positives, runs.bounds).reached
+    reached = WeightAxis(runs.weights - positives, runs.bounds).reached
     clicked = np.flatnonzero(positives)
     groups = np.searchsorted(runs.bounds, clicked, side="right") - 1
     ends = reached[runs.bounds]

@@ -4,8 +4,7 @@ Arguments and errors are those of `evaluation.metrics`.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -71,7 +70,6 @@ _SNAP = 1e-9
 add up to almost, not exactly, where the cut should be."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class EqualFrequencyBins:
     """How the runs of each group divide into n bins of equal weight, lowest probability first.
 
@@ -84,11 +82,7 @@ class EqualFrequencyBins:
     0 is before all of it. Both have shape (n_groups, n + 1).
     """
 
-    cut_runs: Integers
-    shares: Floats
-
-    @classmethod
-    def of(cls, runs: Runs, n: int) -> Self:
+    def __init__(self, runs: Runs, n: int) -> None:
         """Cut each group into n bins; n is at least 1, a group may hold fewer samples."""
         reached = runs.axis.reached
         first, behind = runs.bounds[:-1, np.newaxis], runs.bounds[1:, np.newaxis]
@@ -102,9 +96,9 @@ class EqualFrequencyBins:
         depths = cuts - (reached[cut_runs] - opens)
         split = depths > slack
         halved = cut_runs[split]
-        shares = np.zeros(cuts.shape)
-        shares[split] = depths[split] / (reached[halved + 1] - reached[halved])
-        return cls(cut_runs, shares)
+        self.cut_runs = cut_runs
+        self.shares: Floats = np.zeros(cuts.shape)
+        self.shares[split] = depths[split] / (reached[halved + 1] - reached[halved])
 
     @property
     def n(self) -> int:
@@ -187,7 +181,7 @@ def cal_n_of_runs(runs: Runs, positives: Floats, n: int, empty: Empty) -> Floats
 
     `positives` are the weighted outcomes of each run, shape (r,).
     """
-    bins = EqualFrequencyBins.of(runs, n)
+    bins = EqualFrequencyBins(runs, n)
     values = cal_n_of_bins(bins.sums(runs.expected), bins.sums(positives), empty)
     return np.where(runs.sample_counts >= n, values, np.nan)
 
@@ -245,7 +239,7 @@ def cal_n_floor(
     runs = Runs.of_one_group(probabilities, weights)
     if runs.sample_counts[0] < n:
         return float("nan")
-    bins = EqualFrequencyBins.of(runs, n)
+    bins = EqualFrequencyBins(runs, n)
     actual = _drawn_positives(runs, weights, bins, rng, draws)
     predicted = np.tile(bins.sums(runs.expected), (draws, 1))
     values = cal_n_of_bins(predicted, actual, empty)

@@ -483,6 +483,6 @@ class BinnedScorecard:
 def _floors(runs: CampaignRuns, n: int) -> CampaignErrors:
     """What GC-N would be made of if the probabilities were the truth."""
     rng = np.random.default_rng(n)
-    found = GroupCalibration.of(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
+    found = GroupCalibration(runs.runs, runs.run_positives, n, rng, draws=_DRAWS)
     kept = np.flatnonzero(~np.isnan(found.floors))
     return CampaignErrors(kept, found.floors[kept], found.samples[kept])

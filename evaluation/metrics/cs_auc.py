@@ -103,14 +103,14 @@ def cs_auc_parts(
     CsAuc(value=0.6, worst=0.2, tied_share=1.0)
     """
     check_ties(ties)
-    samples = PricedPredictions.check(p, y, bids, sample_weight)
+    samples = PricedPredictions(p, y, bids, sample_weight)
     return cs_auc_of(samples.scores, samples.revenue, samples.weights, ties)
 
 
 def cs_auc_of(scores: Floats, revenue: Floats, weights: Floats, ties: Ties) -> CsAuc:
     """`cs_auc_parts` of checked samples, all of shape (n,); revenue is the bid of a positive."""
     one_group = np.zeros(len(scores), np.int8)
-    pairs = RevenuePairs.of(scores, revenue, weights, one_group, 1)
+    pairs = RevenuePairs(scores, revenue, weights, one_group, 1)
     return CsAuc(
         value=float(pairs.paid(ties)[0]),
         worst=float(pairs.worst[0]),
@@ -193,7 +193,7 @@ bids_left_out=0.45454545454545453, per_group={7: 1.0, 8: 0.0})
     check_ties(ties)
     if weights not in get_args(CsAucWeights):
         raise ValueError(f"weights = {weights!r}: must be one of samples, clicks, pairs, equal")
-    samples = PricedPredictions.check(p, y, bids, sample_weight)
+    samples = PricedPredictions(p, y, bids, sample_weight)
     names, codes = encode_campaigns(groups)
     check_equal_lengths(probabilities=samples.bids, groups=codes)
     return _grouped(samples, names, codes.astype(np.int64, copy=False), weights, ties)
@@ -206,7 +206,7 @@ def _grouped(
     weights: CsAucWeights,
     ties: Ties,
 ) -> GroupedCsAuc:
-    pairs = RevenuePairs.of(samples.scores, samples.revenue, samples.weights, codes, len(names))
+    pairs = RevenuePairs(samples.scores, samples.revenue, samples.weights, codes, len(names))
     values = pairs.paid(ties)
     counted = sum_at(codes, samples.weights, len(names))
     sizes = {
@@ -273,7 +273,7 @@ def bucketed_cs_auc(
         raise ValueError(f"cut = {cut!r}: must be one of quantile, min_max")
     _check_count("bid_buckets", bid_buckets)
     _check_count("score_buckets", score_buckets)
-    samples = PricedPredictions.check(p, y, bids, sample_weight)
+    samples = PricedPredictions(p, y, bids, sample_weight)
     held = samples.weights > 0.0
     weights, clicked = samples.weights[held], samples.predictions.outcomes[held] == 1.0
     scores = _buckets(samples.scores[held], weights, score_buckets, cut).astype(np.float64)

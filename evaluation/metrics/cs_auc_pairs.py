@@ -89,7 +89,6 @@ class RankedPositions:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RevenueLevels:
     """The samples of one group and one revenue above 0, taken together.
 
@@ -101,16 +100,10 @@ class RevenueLevels:
     above : (levels,) weight of the group that earns more, plus half of the level's own.
     """
 
-    runs: Runs
-    weights: Floats
-    totals: Floats
-    above: Floats
-
-    @classmethod
-    def of(cls, revenue: Floats, weights: Floats, groups: Integers, totals: Floats) -> Self:
+    def __init__(self, revenue: Floats, weights: Floats, groups: Integers, totals: Floats) -> None:
         """The levels of k samples; groups, shape (k,), index the totals."""
-        runs = Runs.of(revenue, weights, groups, len(totals))
-        return cls(runs, weights, totals, weight_above(runs))
+        self.runs = Runs.of(revenue, weights, groups, len(totals))
+        self.weights, self.totals, self.above = weights, totals, weight_above(self.runs)
 
     @property
     def best(self) -> Floats:
@@ -134,7 +127,6 @@ class RevenueLevels:
         return np.repeat(self.totals, np.diff(self.runs.bounds)) - self.above
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RevenuePairs:
     """Sums over the pairs of unequal revenue in each group, shape (n_groups,) each.
 
@@ -152,34 +144,26 @@ class RevenuePairs:
     tied : the part of `stake` that lies in pairs of equal scores.
     """
 
-    best: Floats
-    stake: Floats
-    lost: Floats
-    tied: Floats
-
-    @classmethod
-    def of(
-        cls, scores: Floats, revenue: Floats, weights: Floats, groups: Groups, n_groups: int
-    ) -> Self:
+    def __init__(
+        self, scores: Floats, revenue: Floats, weights: Floats, groups: Groups, n_groups: int
+    ) -> None:
         """The sums of n samples; groups, shape (n,), say which of 0..n_groups-1 each is in."""
         held = weights > 0.0
         if not held.all():
-            columns = (scores[held], revenue[held], weights[held], groups[held])
-            return cls.of(*columns, n_groups)
+            scores, revenue = scores[held], revenue[held]
+            weights, groups = weights[held], groups[held]
         weights = weights if (weights == 1.0).all() else _scaled(weights)
         places = RankedPositions.of(scores, weights, groups, n_groups, revenue > 0.0)
         rows, group = places.rows, groups[places.rows].astype(np.int64)
         paid = _scaled(revenue[rows])
-        levels = RevenueLevels.of(paid, weights[rows], group, places.totals)
+        levels = RevenueLevels(paid, weights[rows], group, places.totals)
         # Where a group has two different revenues, of which one is above 0.
         earn_nothing = places.row_counts > levels.runs.row_counts
         defined = np.diff(levels.runs.bounds) + earn_nothing >= 2
-        return cls(
-            best=np.where(defined, levels.best, np.nan),
-            stake=np.where(defined, levels.stake, np.nan),
-            lost=levels.lost(places.above),
-            tied=_tied(places, paid, weights[rows], group),
-        )
+        self.best = np.where(defined, levels.best, np.nan)
+        self.stake = np.where(defined, levels.stake, np.nan)
+        self.lost = levels.lost(places.above)
+        self.tied = _tied(places, paid, weights[rows], group)
 
     def paid(self, ties: Ties) -> Floats:
         """Share of `best` that the scores make, shape (n_groups,): csAUC; nan where undefined."""
@@ -211,7 +195,7 @@ def _tied(places: RankedPositions, paid: Floats, weights: Floats, groups: Intege
     opens = np.diff(places.runs[at], prepend=-1) > 0
     first = at[opens]
     run = np.cumsum(opens) - 1
-    stakes = RevenueLevels.of(paid[at], weights[at], run, places.tied[first]).stake
+    stakes = RevenueLevels(paid[at], weights[at], run, places.tied[first]).stake
     return sum_at(groups[first], stakes, len(places.totals))
 
 

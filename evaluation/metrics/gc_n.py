@@ -6,7 +6,7 @@ Arguments and errors are those of `evaluation.metrics`.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Self
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -215,7 +215,6 @@ _DRAWN_TOGETHER = 1 << 15
 """So many bins at a time: they fit into a cache, and numpy is called seldom."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class GroupCalibration:
     """Cal-N of each slice, (slices,); nan for those that have too few positives for it.
 
@@ -224,13 +223,8 @@ class GroupCalibration:
     samples : weight of each slice.
     """
 
-    values: Floats
-    floors: Floats
-    samples: Floats
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         runs: Runs,
         positives: Floats,
         n: int,
@@ -238,22 +232,23 @@ class GroupCalibration:
         empty: Empty = "merge",
         positives_per_bin: float = POSITIVES_PER_BIN,
         draws: int | None = None,
-    ) -> Self:
+    ) -> None:
         """Cal-N with n bins; positives, (r,), are the weighted outcomes of each run.
 
         As in `grouped_cal_n`, a slice with fewer positives than `positives_per_bin` in each of
         its bins is left out. `draws` of the outcomes make the floors; by
         the number of slices unless given.
         """
-        bins = EqualFrequencyBins.of(runs, n)
+        bins = EqualFrequencyBins(runs, n)
         expected = bins.sums(runs.expected)
         values = cal_n_of_bins(expected, bins.sums(positives), empty)
         enough = runs.group_sums(positives) >= positives_per_bin * n
         defined = enough & (runs.sample_counts >= n) & ~np.isnan(values)
         certain = bins.sums(runs.expected * runs.probabilities)
-        floors = np.full(len(values), np.nan)
-        floors[defined] = _floors(expected[defined], certain[defined], rng, draws)
-        return cls(np.where(defined, values, np.nan), floors, runs.group_sums(runs.weights))
+        self.floors = np.full(len(values), np.nan)
+        self.floors[defined] = _floors(expected[defined], certain[defined], rng, draws)
+        self.values = np.where(defined, values, np.nan)
+        self.samples = runs.group_sums(runs.weights)
 
 
 def _floors(

@@ -123,7 +123,6 @@ class GroupSums:
         return np.where(entropy > 0.0, 1.0 - quotients(self.log_loss, entropy), np.nan)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class WeightAxis:
     """The weight before each run, all groups laid end to end, in ticks.
 
@@ -136,19 +135,15 @@ class WeightAxis:
     exponents : (n_groups,) binary digits of a sample behind the point.
     """
 
-    reached: Integers
-    exponents: Integers
-
-    @classmethod
-    def of(cls, weights: Floats, bounds: Integers) -> Self:
+    def __init__(self, weights: Floats, bounds: Integers) -> None:
         """The axis of runs of these weights, (r,), group g being runs bounds[g]:bounds[g + 1]."""
         totals = sum_between(weights, bounds[:-1], bounds[1:])
         room = min(52, 61 - len(totals).bit_length())
-        exponents = room - np.frexp(totals)[1].astype(np.int64)
-        ticks = np.ldexp(weights, np.repeat(exponents, np.diff(bounds)))
+        self.exponents: Integers = room - np.frexp(totals)[1].astype(np.int64)
+        ticks = np.ldexp(weights, np.repeat(self.exponents, np.diff(bounds)))
         reached = np.zeros(len(weights) + 1, np.int64)
         reached[1:] = np.rint(ticks, out=ticks)
-        return cls(np.cumsum(reached, out=reached), exponents)
+        self.reached: Integers = np.cumsum(reached, out=reached)
 
 
 Groups = NDArray[np.integer[Any]]
@@ -229,7 +224,7 @@ class Runs:
     @cached_property
     def axis(self) -> WeightAxis:
         """Where each run begins, by weight."""
-        return WeightAxis.of(self.weights, self.bounds)
+        return WeightAxis(self.weights, self.bounds)
 
 
 def _sorted_rows(
@@ -337,29 +332,23 @@ def _sorted_pairs(probabilities: Floats, outcomes: Floats) -> tuple[Floats, Floa
     return keys.view(np.float64), sorted_outcomes
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PricedPredictions:
     """Predictions of clicks that did or did not come, and the bid for each, shape (n,)."""
 
-    predictions: Predictions
-    bids: Floats
-
-    @classmethod
-    def check(
-        cls, p: ArrayLike, y: ArrayLike, bids: ArrayLike, sample_weight: ArrayLike | None
-    ) -> Self:
+    def __init__(
+        self, p: ArrayLike, y: ArrayLike, bids: ArrayLike, sample_weight: ArrayLike | None
+    ) -> None:
         """The samples as float64.
 
         As for `Predictions.check`, but outcomes are 0 or 1; bids are finite and not negative.
         Raises ValueError that names the first offending value.
         """
-        predictions = Predictions.check(p, y, sample_weight)
-        y = predictions.outcomes
+        self.predictions = Predictions.check(p, y, sample_weight)
+        y = self.predictions.outcomes
         whole = (y == 0.0) | (y == 1.0)
         all_obey("outcomes", y, whole, "every value must be 0 or 1, a click or none")
-        checked = check_not_negative("bids", bids)
-        check_equal_lengths(probabilities=predictions.probabilities, bids=checked)
-        return cls(predictions, checked)
+        self.bids = check_not_negative("bids", bids)
+        check_equal_lengths(probabilities=self.predictions.probabilities, bids=self.bids)
 
     @property
     def scores(self) -> Floats:

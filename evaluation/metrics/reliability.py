@@ -87,7 +87,7 @@ def reliability_diagram(
 
 def _bins(predictions: Predictions, n: int) -> EqualFrequencyBins:
     runs = predictions.runs
-    return EqualFrequencyBins.of(runs, max(1, min(n, int(runs.sample_counts[0]))))
+    return EqualFrequencyBins(runs, max(1, min(n, int(runs.sample_counts[0]))))
 
 
 def _bin_sums(predictions: Predictions, bins: EqualFrequencyBins) -> Floats:

@@ -112,7 +112,7 @@ class GroupMetrics:
         errors = rows.errors(size)
         rows = rows.squeezed()
         revenue = np.where(rows.positive, rows.bids, 0.0)
-        pairs = RevenuePairs.of(rows.revenues, revenue, rows.weights, rows.slices, size)
+        pairs = RevenuePairs(rows.revenues, revenue, rows.weights, rows.slices, size)
         self.columns["cs_auc"] = pairs.paid("definition")
         self.columns["cs_auc_worst"] = pairs.worst
         self.columns["cs_auc_tied_share"] = pairs.tied_share
@@ -136,7 +136,7 @@ def measure_groups(rows: CellRows, sums: Sums, seed: int, *, strict: bool = Fals
         columns["auc_error_at_most"] = errors
     rule: tuple[Empty, float] = ("inf", 0.0) if strict else ("merge", POSITIVES_PER_BIN)
     calibration = {
-        n: GroupCalibration.of(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
+        n: GroupCalibration(runs, positives, n, np.random.default_rng(seed), *rule) for n in BINS
     }
     for n, found in calibration.items():
         columns[f"cal_{n}"], columns[f"cal_{n}_floor"] = found.values, found.floors

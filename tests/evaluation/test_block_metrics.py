@@ -106,7 +106,7 @@ def test_calibrated_log_loss_of_drawn_blocks(rows):
     chosen = rows.repeated
     fitted = rows.y[chosen][rows.bias[chosen]]
 
-    metric = BlockCalibratedLogLoss.of(cells_of(rows, rows.bias), cells_of(rows, ~rows.bias))
+    metric = BlockCalibratedLogLoss(cells_of(rows, rows.bias), cells_of(rows, ~rows.bias))
     drawn = metric(rows.multiplicities)[0]
 
     if len(set(fitted.tolist())) < 2:
@@ -134,7 +134,7 @@ def test_cs_auc_of_drawn_blocks(rows):
     """Exact while bids and scores have buckets of their own; tied pairs pay the mean."""
     chosen = rows.repeated
 
-    metric = BlockCsAuc.of(rows.p * rows.bids, rows.y == 1.0, rows.bids, rows.blocks)
+    metric = BlockCsAuc(rows.p * rows.bids, rows.y == 1.0, rows.bids, rows.blocks)
 
     expected = cs_auc(rows.p[chosen], rows.y[chosen], rows.bids[chosen], ties="half")
     assert metric(rows.multiplicities)[0] == pytest.approx(expected, nan_ok=True)
@@ -159,7 +159,7 @@ def test_cells_of_many_rows_change_little():
     assert observed(BlockAuc.of(cells), blocks.count) == pytest.approx(auc(p, y), abs=1e-5)
     gc_3 = BlockGcN.of(cells, blocks, campaigns, np.ones(len(p)), 3)
     assert observed(gc_3, blocks.count) == pytest.approx(gc_n(p, y, campaigns, 3), rel=0.01)
-    revenue = BlockCsAuc.of(p * bids, y == 1.0, bids, blocks)
+    revenue = BlockCsAuc(p * bids, y == 1.0, bids, blocks)
     assert observed(revenue, blocks.count) == pytest.approx(cs_auc(p, y, bids), abs=5e-3)
 
 

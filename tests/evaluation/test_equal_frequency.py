@@ -37,7 +37,7 @@ def check_bins(groups, n, values=None):
     """The sums of every group equal the exact ones, but for cuts snapped to a run's end."""
     runs = runs_of(groups)
     values = runs.weights if values is None else values
-    sums = EqualFrequencyBins.of(runs, n).sums(values)
+    sums = EqualFrequencyBins(runs, n).sums(values)
     parts = np.split(values, np.cumsum([len(weights) for weights in groups])[:-1])
     assert sums.shape == (len(groups), n)
     for weights, part, actual in zip(groups, parts, sums, strict=True):
@@ -56,7 +56,7 @@ def test_precision_is_that_of_the_group():
     rng = np.random.default_rng(11)
     small = rng.random(50) / 1000
 
-    beside = EqualFrequencyBins.of(runs_of([[1e15, 3e15], small, [7e15]]), 4)
+    beside = EqualFrequencyBins(runs_of([[1e15, 3e15], small, [7e15]]), 4)
     sums = beside.sums(np.concatenate(([1e15, 3e15], small, [7e15])))
 
     assert sums[1] == pytest.approx(bin_sums_oracle(small, small, 4), rel=1e-14)
@@ -69,7 +69,7 @@ def test_runs_too_light_to_count_stay_in_their_group():
     runs = runs_of(groups)
     light = (runs.weights < 0.5) * 1.0
 
-    sums = EqualFrequencyBins.of(runs, 2).sums(light)
+    sums = EqualFrequencyBins(runs, 2).sums(light)
 
     assert sums.tolist() == [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
 
@@ -80,7 +80,7 @@ def test_cuts_at_the_ends_of_runs_split_nothing(scale):
     runs = runs_of([[scale] * 6, [2 * scale, scale, 3 * scale] * 3])
     values = np.array([0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0], float)
 
-    bins = EqualFrequencyBins.of(runs, 3)
+    bins = EqualFrequencyBins(runs, 3)
 
     assert not bins.shares.any()
     assert bins.sums(values).tolist() == [[0.0, 2.0, 0.0], [0.0, 3.0, 0.0]]
@@ -92,7 +92,7 @@ def test_a_bin_without_positives_is_exactly_zero_beside_large_sums():
     runs = runs_of([rng.random(999) * 1e12, [1.0] * 9, rng.random(9)])
     values = np.concatenate((rng.random(999) * 1e12, [0.1] * 3, [0.0] * 3, [0.1] * 3, [0.0] * 9))
 
-    sums = EqualFrequencyBins.of(runs, 3).sums(values)
+    sums = EqualFrequencyBins(runs, 3).sums(values)
 
     assert sums[1] == pytest.approx([0.3, 0.0, 0.3], rel=1e-15)
     assert sums[1, 1] == 0.0
@@ -103,7 +103,7 @@ def test_one_run_in_each_group():
     """A run alone gives every bin its share, whole samples where there are fewer than bins."""
     check_bins([[10.0], [2.0], [0.3], [1.0]], 4)
 
-    sums = EqualFrequencyBins.of(runs_of([[10.0], [2.0]]), 4).sums(np.array([10.0, 2.0]))
+    sums = EqualFrequencyBins(runs_of([[10.0], [2.0]]), 4).sums(np.array([10.0, 2.0]))
 
     assert sums[0] == pytest.approx([3, 3, 2, 2])
     assert sums[1] == pytest.approx([1, 1, 0, 0])
@@ -113,7 +113,7 @@ def test_no_runs_at_all():
     """Groups of nothing have bins of nothing."""
     runs = Runs.of(np.empty(0), np.empty(0), np.empty(0, np.int64), 3)
 
-    assert EqualFrequencyBins.of(runs, 2).sums(np.empty(0)).tolist() == [[0.0, 0.0]] * 3
+    assert EqualFrequencyBins(runs, 2).sums(np.empty(0)).tolist() == [[0.0, 0.0]] * 3
 
 
 def test_rows_that_come_sorted_are_not_copied():

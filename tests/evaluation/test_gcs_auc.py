@@ -84,7 +84,7 @@ def test_what_is_left_out_is_told():
 
 def test_what_is_nothing_beside_the_bids_of_other_groups_is_undefined():
     revenue, groups = np.array([1e-200, 0.0, 1e200, 0.0]), np.array([0, 0, 1, 1])
-    pairs = RevenuePairs.of(np.arange(4.0), revenue, np.ones(4), groups, 2)
+    pairs = RevenuePairs(np.arange(4.0), revenue, np.ones(4), groups, 2)
 
     assert [isnan(part) for part in (*pairs.worst, *pairs.tied_share)] == [True, False] * 2
 

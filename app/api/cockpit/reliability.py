@@ -191,9 +191,7 @@ def _cal_n(
     found = {}
     for n in _CAL_N:
         before, after = (
-            GroupCalibration.of(
-                one.runs, one.run_positives, n, np.random.default_rng(n), draws=_DRAWS
-            )
+            GroupCalibration(one.runs, one.run_positives, n, np.random.default_rng(n), draws=_DRAWS)
             for one in runs
         )
         columns = {"raw": before.values, "calibrated": after.values, "floor": after.floors}

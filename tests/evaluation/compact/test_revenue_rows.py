@@ -16,7 +16,7 @@ TIES = ("definition", "half", "worst")
 
 def values(rows, n_slices, ties="definition"):
     revenue = np.where(rows.positive, rows.bids, 0.0)
-    pairs = RevenuePairs.of(rows.revenues, revenue, rows.weights, rows.slices, n_slices)
+    pairs = RevenuePairs(rows.revenues, revenue, rows.weights, rows.slices, n_slices)
     return pairs.paid(ties)
 
 
