@@ -161,7 +161,6 @@ def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
     return sum_at(keys, values, size * hours).reshape(size, hours)
 
 
-@dataclass(slots=True, eq=False)
 class _Term:
     """Ratios of the values of a field, or of rows of a pair or of campaigns.
 
@@ -171,22 +170,12 @@ class _Term:
         the observed positives, weighted, (size,). share : what is served of the logarithms.
     """
 
-    rows: TermRows
-    codes: Integers
-    keys: Integers
-    names: Sequence[str]
-    held: Floats
-    ratios: Floats
-    evidence: Floats
-    choice: _Choice
-    share: float = 1.0
-
-    @classmethod
-    def of(cls, rows: TermRows, codes: Integers, names: Sequence[str], hours: int) -> "_Term":
-        keys = rows.keys(codes, hours)
-        held = _by_hour(keys, rows.observed, len(names), hours)
-        none = np.ones(len(names)), np.zeros(len(names)), _Choice()
-        return cls(rows, codes, keys, names, held, *none)
+    def __init__(self, rows: TermRows, codes: Integers, names: Sequence[str], hours: int) -> None:
+        self.rows, self.codes, self.names, self.share = rows, codes, names, 1.0
+        self.keys = rows.keys(codes, hours)
+        self.held = _by_hour(self.keys, rows.observed, len(names), hours)
+        self.ratios, self.evidence = np.ones(len(names)), np.zeros(len(names))
+        self.choice = _Choice()
 
     def fit(self, expected: Floats, ages: Floats, counted: Floats, known: _Choice | None) -> None:
         """From what is predicted without this term, (n,) by row and hour; the choice stays unless
@@ -244,7 +233,7 @@ class _Term:
 
 def _of_each(rows: TermRows, hours: int) -> _Term:
     """A ratio for each row."""
-    return _Term.of(rows, np.arange(len(rows.labels)), rows.labels, hours)
+    return _Term(rows, np.arange(len(rows.labels)), rows.labels, hours)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,9 +272,9 @@ class EffectsFit:
             held = [hour.campaigns.get(name) or hour.pairs.get(name) for hour in sums]
             ends = [self._values[end] for end in pair_ends(name)] if name in pairs else None
             firsts, seconds = ends or (self._campaigns, self._values[name])
-            rows[name] = TermRows.of(window.numbers.get(name, {}), held, firsts, seconds)
+            rows[name] = TermRows(window.numbers.get(name, {}), held, firsts, seconds)
         self._fields = {
-            name: _Term.of(rows[name], rows[name].seconds, list(self._values[name]), len(hours))
+            name: _Term(rows[name], rows[name].seconds, list(self._values[name]), len(hours))
             for name in fields
         }
         self._pairs = {name: _of_each(rows[name], len(hours)) for name in pairs}

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrators.bins.table import BinsTable, History, TablesByField
 from calibrators.fields.sums import OTHER, BoundedRows, row_ends, values_alone
-from calibrators.samples import Floats, Integers, Singles, sum_at
+from calibrators.samples import Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
 """Rows of an hour that a fit reads, all fields together: 48 hours of them are some 120 MB."""
@@ -118,7 +118,6 @@ def _scatter(table: BinsTable) -> float:
     return 1.0 - float(scores**2 @ weights) / expected if expected > 0 else 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TermRows:
     """Rows of a field's campaigns and values, or of a pair's values, hour by hour.
 
@@ -127,40 +126,26 @@ class TermRows:
     rows, hours, expected, observed : of each row and hour that hold something, (n,).
     """
 
-    labels: tuple[str, ...]
-    firsts: Integers
-    seconds: Integers
-    rows: Integers
-    hours: Integers
-    expected: Floats
-    observed: Floats
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         numbers: Mapping[str, int],
         sums: Sequence[RowSums | None],
         firsts: dict[str, int],
         seconds: dict[str, int],
-    ) -> "TermRows":
+    ) -> None:
         """With the numbers of rows' names and what each hour holds; new names get new codes."""
+        self.labels = tuple(numbers)
         ends = [row_ends(row) for row in numbers]
         first = [firsts.setdefault(name, len(firsts)) for name, _ in ends]
         second = [seconds.setdefault(name, len(seconds)) for _, name in ends]
+        self.firsts, self.seconds = np.array(first, np.int64), np.array(second, np.int64)
         held = [(hour, part) for hour, part in enumerate(sums) if part is not None]
         none = np.empty(0)
         columns = (np.concatenate([none, *(part[place] for _, part in held)]) for place in range(3))
-        rows, expected, observed = columns
+        rows, self.expected, self.observed = columns
         hours = [np.full(len(part.rows), hour) for hour, part in held]
-        return cls(
-            tuple(numbers),
-            np.array(first, np.int64),
-            np.array(second, np.int64),
-            rows.astype(np.int64),
-            np.concatenate([none, *hours]).astype(np.int64),
-            expected,
-            observed,
-        )
+        self.rows = rows.astype(np.int64)
+        self.hours = np.concatenate([none, *hours]).astype(np.int64)
 
     def keys(self, codes: Integers, hours: int) -> Integers:
         """Where each row's code, (r,), and hour stand in a table (size, hours), (n,)."""

@@ -153,20 +153,14 @@ _SKETCH = 16
 would become a knot of whatever has to be moved, and a factor of 27 asks for no more."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Reach:
     """What the target's map says of smaller and of larger scores, and the factor in odds by which
     a map may lie beyond."""
 
-    smaller: CalibrationMap
-    larger: CalibrationMap
-    factor: float
-
-    @classmethod
-    def around(cls, parent: CalibrationMap, factor: float) -> "Reach":
-        """Of the target's map."""
+    def __init__(self, parent: CalibrationMap, factor: float) -> None:
         drawn = sketched(parent)
-        return cls(_stretched(drawn, NEAR), _stretched(drawn, 1.0 / NEAR), factor)
+        self.smaller, self.larger = _stretched(drawn, NEAR), _stretched(drawn, 1.0 / NEAR)
+        self.factor = factor
 
     @property
     def knots(self) -> Floats:

@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from math import log
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.bins.model_versions import SEPARATOR, by_version, named, parted
 from calibrators.bins.table import BinsTable, TablesByField
@@ -39,47 +38,40 @@ from calibrators.guard.rules import (
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.calibration_map import CalibrationMap, MapColumns
 from calibrators.maps.groups import GroupMaps
-from calibrators.samples import MANY, Integers, Scratch
+from calibrators.samples import MANY, Scratch
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """For each campaign that has a map or had one, in order of names: the map chosen, whether it
     goes out as its own or is the group's or the parent's, (c,), and the row of the atlas in force
     that served it, (c,); and the groups' maps that go out."""
 
-    campaigns: tuple[str, ...]
-    maps: GatheredMaps
-    own: NDArray[np.bool_]
-    served: Integers
-    groups: GroupMaps | None
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         candidate: Atlas,
         in_force: Atlas,
         refused: Mapping[str, Decision],
         parent: CalibrationMap,
         groups: GroupMaps | None,
-    ) -> Self:
+    ) -> None:
         """By the decisions: candidate, map in force or parent's, which are tested; a campaign that
         has neither of the first two is left to its group."""
-        campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
-        decisions = np.array([refused.get(name, "passed") for name in campaigns], np.str_)
+        self.groups = groups
+        self.campaigns = tuple(sorted({*candidate.campaigns, *in_force.campaigns}))
+        decisions = np.array([refused.get(name, "passed") for name in self.campaigns], np.str_)
         kept, to_parent = decisions == "kept", decisions == "parent"
-        offered = np.where(to_parent, 0, candidate.own_rows(campaigns))
-        rows = np.where(kept, in_force.own_rows(campaigns), offered)
+        offered = np.where(to_parent, 0, candidate.own_rows(self.campaigns))
+        rows = np.where(kept, in_force.own_rows(self.campaigns), offered)
         # Row 0 is the parent that goes out, and behind it stand the groups.
         shared = Atlas.of_columns((), MapColumns.of_maps([parent]), True, groups)
-        above = shared.rows(campaigns)
+        above = shared.rows(self.campaigns)
         numbers = np.where(rows > 0, rows, np.where(to_parent, 0, above))
         of_maps = np.where(rows > 0, 1 + kept, 0)
         sources = shared.columns, candidate.columns, in_force.columns
         # Left to itself, what the parent is to serve would be served by its group.
-        own = (rows > 0) | (to_parent & (above > 0))
-        maps = GatheredMaps(sources, of_maps, numbers)
-        return cls(campaigns, maps, own, in_force.rows(campaigns), groups)
+        self.own = (rows > 0) | (to_parent & (above > 0))
+        self.maps = GatheredMaps(sources, of_maps, numbers)
+        self.served = in_force.rows(self.campaigns)
 
     def changed(self, hour: NewestHour, moved: Moved) -> set[str]:
         """Of the campaigns whose maps were moved, those to which that makes a difference."""
@@ -98,28 +90,21 @@ class Choice:
         return Atlas.of_columns(names, columns, target_map is not None, self.groups)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TargetMap:
     """The decision on it, the map chosen by that, and what goes out; None is the identity."""
 
-    decision: Decision
-    chosen: CalibrationMap | None
-    map: CalibrationMap | None
-    groups: GroupMaps | None
-
-    @classmethod
-    def of(
-        cls, hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
-    ) -> Self:
+    def __init__(
+        self, hour: NewestHour, candidate: Atlas, trial: Atlas, in_force: Atlas, rules: GuardRules
+    ) -> None:
         """Tested on the hour, and moved into its bounds."""
-        decision = _target_decision(hour, candidate, trial, in_force, rules)
-        source = candidate if decision == "passed" else in_force
-        chosen = None if decision == "parent" else source.target_map
-        maps = MapColumns.of_maps([chosen or CalibrationMap.identity()])
+        self.decision = _target_decision(hour, candidate, trial, in_force, rules)
+        source = candidate if self.decision == "passed" else in_force
+        self.groups = source.groups
+        self.chosen = None if self.decision == "parent" else source.target_map
+        maps = MapColumns.of_maps([self.chosen or CalibrationMap.identity()])
         bounds = Bounds(in_force, np.zeros(1, np.int64), rules.step)
         moved = bounded(maps, bounds, rules.knots).maps
-        out = CalibrationMap(moved.knots, moved.values) if len(moved) else chosen
-        return cls(decision, chosen, out, source.groups)
+        self.map = CalibrationMap(moved.knots, moved.values) if len(moved) else self.chosen
 
     @property
     def serving(self) -> CalibrationMap:
@@ -258,12 +243,12 @@ def _guard_version(
     tested = hour.leaving_out(set_aside)
     effects, tried = _effects(hour, candidate, trial, in_force, rules)
     candidate, trial = candidate.with_effects(effects), trial.with_effects(tried)
-    target = TargetMap.of(tested, candidate, trial, in_force, rules)
+    target = TargetMap(tested, candidate, trial, in_force, rules)
     tried_parent = shared(trial) if target.decision == "passed" else target.serving
     refused = campaign_decisions(tested, trial, in_force, tried_parent, rules)
-    reach = Reach.around(target.serving, rules.reach)
+    reach = Reach(target.serving, rules.reach)
     groups = _bounded_groups(target, in_force, rules, reach)
-    choice = Choice.of(candidate, in_force, refused, target.serving, groups)
+    choice = Choice(candidate, in_force, refused, target.serving, groups)
     moved = bounded(choice.maps, Bounds(in_force, choice.served, rules.step, reach), rules.knots)
     decisions: dict[str, str] = dict.fromkeys(choice.changed(hour, moved), "bounded")
     decisions |= {name: refused[name] for name in choice.campaigns if name in refused}

@@ -44,7 +44,7 @@ class BayesianBinning(Calibrator):
 
     def fit_weighted(self, data: WeightedSamples, prior: Prior = None) -> CalibrationMap:
         """A step wherever a model of any weight has a border."""
-        sums = _Cumulated.of(data)
+        sums = _Cumulated(data)
         sizes = model_sizes(float(sums.weights[-1]), len(data.scores))
         evidence = np.array([sums.binned(bins).log_likelihood for bins in sizes])
         shares = np.exp(evidence - evidence.max())
@@ -91,22 +91,16 @@ class _Model:
         return float(joint.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Cumulated:
     """Cumulative weights and positives of the distinct scores, (m,), and the borders of their
     intervals, (m + 1,) from 0 to 1: any bin is a difference of two entries."""
 
-    weights: Floats
-    positives: Floats
-    borders: Floats
-
-    @classmethod
-    def of(cls, data: WeightedSamples) -> "_Cumulated":
+    def __init__(self, data: WeightedSamples) -> None:
         """The sums of the samples."""
-        borders = np.concatenate(([0.0], borders_between(data.scores), [1.0]))
+        self.borders = np.concatenate(([0.0], borders_between(data.scores), [1.0]))
         scale = min(1.0, _MOST_SAMPLES / data.total_weight)
-        weights, positives = data.weights * scale, data.positives * scale
-        return cls(np.cumsum(weights), np.cumsum(positives), borders)
+        self.weights = np.cumsum(data.weights * scale)
+        self.positives = np.cumsum(data.positives * scale)
 
     def binned(self, bins: int) -> _Model:
         """The model of this many equal-frequency bins, or fewer where scores repeat."""
