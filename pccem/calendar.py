@@ -5,7 +5,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from pccem.arrays import Flags, Floats, Integers
+from pccem.arrays import Floats, Integers
 
 HOUR: Final = 3600.0
 DAY: Final = 86_400.0
@@ -58,7 +58,7 @@ class Calendar:
         Source: Deming and Stephan (1940) for the scaling; Mack (1993), ASTIN Bulletin 23, for
         counts by origin and age; DerSimonian and Laird (1986) for the shrinkage.
         """
-        counts = _Counts.of(delay, age, weights, as_of, window)
+        counts = _Counts(delay, age, weights, as_of, window)
         days, hours = np.ones((2, 7)), np.ones((2, 24))
         shape: Floats = counts.table.sum(axis=0)
         before = np.zeros_like(counts.table)
@@ -128,27 +128,17 @@ def _over(seen: Floats, expected: Floats) -> Floats:
     return np.divide(seen, expected, out=np.ones_like(seen), where=expected > 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Counts:
     """Conversions by step of the click and steps until they came, (c, d); what is not known yet is
     not `exposed`. `days` and `hours` number each cell's day of the week and hour of the day, those
     beyond a day after the click behind the others; `place` that among the factors, `week`
     which week it is of. A step has `step` hours."""
 
-    table: Floats
-    exposed: Flags
-    days: Integers
-    hours: Integers
-    place: Integers
-    week: Integers
-    step: int
-
-    @classmethod
-    def of(
-        cls, delay: Floats, age: Floats, weights: Floats, as_of: float, window: float
-    ) -> "_Counts":
-        each = next((s for s in _STEPS if window <= s * HOUR * _MOST_AGES), _STEPS[-1])
-        step = each * HOUR
+    def __init__(
+        self, delay: Floats, age: Floats, weights: Floats, as_of: float, window: float
+    ) -> None:
+        self.step = next((s for s in _STEPS if window <= s * HOUR * _MOST_AGES), _STEPS[-1])
+        step = self.step * HOUR
         clicked = np.floor((as_of - age) / step).astype(np.int64)
         # What comes at a full hour is known then: it is of the hour that ends.
         ends = np.ceil((as_of - age + delay) / step).astype(np.int64)
@@ -161,16 +151,10 @@ class _Counts:
         waits = np.arange(ages)
         at = np.arange(rows)[:, None] + waits
         late = (waits * step >= DAY).astype(np.int64)
-        number, hour = np.divmod((first + at) * each, WEEK)
-        return cls(
-            table.reshape(rows, ages),
-            at < rows,
-            hour // 24 + 7 * late,
-            hour % 24 + 24 * late,
-            hour + WEEK * late,
-            number - number.min(),
-            each,
-        )
+        number, hour = np.divmod((first + at) * self.step, WEEK)
+        self.table, self.exposed = table.reshape(rows, ages), at < rows
+        self.days, self.hours = hour // 24 + 7 * late, hour % 24 + 24 * late
+        self.place, self.week = hour + WEEK * late, number - number.min()
 
     def expected(self, shape: Floats, factors: Floats) -> Floats:
         """The counts, (c, d), that shape and factors give a row with as many conversions."""

@@ -287,7 +287,7 @@ class _Labelled:
         older = None if self.paused else delays.cohorts
         if older is not None and older.post_click == post_click:
             parts.insert(0, older.before(int(live.numbers[0])))
-        pace = ConversionPace.of(Cohorts.concatenate(parts), delays.curve(), len(live))
+        pace = ConversionPace(Cohorts.concatenate(parts), delays.curve(), len(live))
         places = live.places(self.clicked_at)
         share = np.maximum(self._share(delays, (pace, places)), 0.0)
         return corrected(self.p, pace.rates, places), share

@@ -220,7 +220,6 @@ def _edges(window: float, post_click: float) -> Floats:
     return np.concatenate(([0.0, post_click], np.geomspace(first, window, _AGES - 1)))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ConversionPace:
     """What is believed of each of c cohorts.
 
@@ -228,11 +227,7 @@ class ConversionPace:
     weights : (c, p) of each of `PACES`, by the conversions that come at it; rows add up to 1.
     """
 
-    rates: Floats
-    weights: Floats
-
-    @classmethod
-    def of(cls, cohorts: Cohorts, curve: DelayCurve, newest: int) -> Self:
+    def __init__(self, cohorts: Cohorts, curve: DelayCurve, newest: int) -> None:
         """Of the newest so many cohorts, with what all of them say.
 
         Rate and pace are a hidden Markov chain over the cohorts. Both drift, and seldom jump. A
@@ -247,7 +242,7 @@ class ConversionPace:
         days = np.diff(cohorts.numbers) * _width(cohorts.window) / DAY
         moves = [_moves(each) for each in days.tolist()]
         beliefs, _ = _smoothed(_first_belief(), evidence, moves, newest)
-        return cls(*_means(beliefs, later[-newest:]))
+        self.rates, self.weights = _means(beliefs, later[-newest:])
 
 
 def changes_of_pace(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from pccem.arrays import Flags, Floats, Integers, check_equal_lengths
+from pccem.arrays import Floats, Integers, check_equal_lengths
 from pccem.attribution import Attribution
 from pccem.calendar import DAY
 from pccem.clicks import Clicks, canonical_order
@@ -172,7 +172,6 @@ class TrainingRules:
                 raise ValueError(f"{field.name} = {value}: must be at least {bound}")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class MatureDays:
     """Mature clicks of the last days in canonical order.
 
@@ -183,16 +182,9 @@ class MatureDays:
     days : number of days with clicks.
     """
 
-    indices: Integers
-    clicks: Clicks
-    outcomes: Floats
-    held_out: Flags
-    days: int
-
-    @classmethod
-    def of(
-        cls, clicks: Clicks, attribution: Attribution, as_of: float, rules: TrainingRules
-    ) -> "MatureDays":
+    def __init__(
+        self, clicks: Clicks, attribution: Attribution, as_of: float, rules: TrainingRules
+    ) -> None:
         """The clicks in [as_of - window - days, as_of - window), or a sample if they are too many.
 
         Those that converted within the post-click window are left out.
@@ -208,15 +200,10 @@ class MatureDays:
         inside = (clicks.clicked_at >= first) & (clicks.clicked_at < end) & attribution.mature
         inside &= ~(attribution.delay < rules.post_click)
         indices = _sampled(_in_order(clicks, attribution, np.flatnonzero(inside)), rules)
-        chosen = clicks.select(indices)
-        ages = np.floor((end - chosen.clicked_at) / DAY)
-        return cls(
-            indices,
-            chosen,
-            attribution.converted[indices].astype(np.float64),
-            chosen.clicked_at >= end - DAY,
-            len(np.unique(ages)),
-        )
+        self.indices, self.clicks = indices, clicks.select(indices)
+        self.outcomes = attribution.converted[indices].astype(np.float64)
+        self.held_out = self.clicks.clicked_at >= end - DAY
+        self.days = len(np.unique(np.floor((end - self.clicks.clicked_at) / DAY)))
 
     def lack(self, rules: TrainingRules) -> str | None:
         """What there is too little of to train, in words; None if there is enough."""
@@ -316,7 +303,7 @@ def train(
 
     Source: Deng et al. (paper 004), Algorithm 2: every period T, on clicks whose 7 days are over.
     """
-    days = MatureDays.of(clicks, attribution, as_of, rules)
+    days = MatureDays(clicks, attribution, as_of, rules)
     rival, mismatch = _rival(in_force, days, rules)
     report = {**_candidate_figures(), **days.figures(), **_rival_figures(rival, mismatch)}
     held_out = days.indices[days.held_out]

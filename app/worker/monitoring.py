@@ -196,23 +196,16 @@ def _of_whole(evidence: PcocEvidence) -> Row | None:
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
-@dataclass(frozen=True, slots=True)
 class TargetScorecards:
     """Of a target, as far as tables were taken in, which have no campaign in common: the top
     campaigns, and the quality of scores, and of the probabilities that were served, in the window
     and in its newest hour."""
 
-    top: TopCampaigns
-    raw: BinnedScorecard
-    calibrated: BinnedScorecard
-    hour_raw: BinnedScorecard
-    hour_calibrated: BinnedScorecard
-
-    @classmethod
-    def nothing(cls, count: int) -> Self:
+    def __init__(self, count: int) -> None:
         """Before any table, for so many top campaigns."""
-        floors = (False, True, False, True)
-        return cls(TopCampaigns(count), *(BinnedScorecard(floors=each) for each in floors))
+        self.top = TopCampaigns(count)
+        self.raw, self.hour_raw = BinnedScorecard(), BinnedScorecard()
+        self.calibrated, self.hour_calibrated = (BinnedScorecard(floors=True) for _ in range(2))
 
     def add(self, table: BinsTable) -> None:
         """Take in a table of the window's scores; a campaign's impressions of all versions of the
@@ -272,7 +265,7 @@ class RawWindow:
 
     def begin(self) -> TargetScorecards:
         """What to add the tables to as they go by."""
-        return TargetScorecards.nothing(self.count)
+        return TargetScorecards(self.count)
 
 
 _OF_CLOSED_HOURS = ("judged_until", "hour", "window", "top", "bounds")

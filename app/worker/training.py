@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,19 +41,14 @@ from pccem import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ConvertedClicks:
     """What delays are learnt from: clicks that did not convert tell nothing about them."""
 
-    clicks: Clicks
-    delay: NDArray[np.float64]
-    age: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, clicks: Clicks, known: Attribution) -> Self:
+    def __init__(self, clicks: Clicks, known: Attribution) -> None:
         """Those of the clicks that have converted, without their features."""
         bare, chosen = replace(clicks, features=Features({}, len(clicks))), known.converted
-        return cls(bare.select(chosen), known.delay[chosen], known.age[chosen])
+        self.clicks = bare.select(chosen)
+        self.delay, self.age = known.delay[chosen], known.age[chosen]
 
 
 _MOST_EXPECTED = 250_000
@@ -105,7 +100,7 @@ def fitted_delays(
     """
     parts, cohorts = [mature], []
     for young, known in _young(log, target, closed, window=window, as_of=as_of):
-        parts.append(ConvertedClicks.of(young, known))
+        parts.append(ConvertedClicks(young, known))
         cohorts.append(expectation.cohorts(young, known))
     clicks = Clicks.concatenate(part.clicks for part in parts)
     delays = DelayDistribution.fit(
@@ -330,7 +325,7 @@ class Lesson:
             "training": {**training.report, "refused": training.refused},
             "matured": {**self._matured(past, task, earlier), "days": self._days(past, task)},
         }
-        converted = ConvertedClicks.of(past.clicks.clicks, past.attribution)
+        converted = ConvertedClicks(past.clicks.clicks, past.attribution)
         # By far the largest part, and more is read below.
         del past
         advance(f"fitting the delays of {task.target}", 0.7)

@@ -89,7 +89,7 @@ def backtest(
     True
     """
     _check(window_hours, calibrators, raw_samples, guarded)
-    hours = _Hours.of(table)
+    hours = _Hours(table)
     evaluated = hours.evaluated(window_hours)
     enough = sufficiency or Sufficiency()
     if raw_samples:
@@ -163,17 +163,12 @@ def _scored(table: EventTable, rows: Integers, served: Mapping[str, Sequence[Flo
     return Backtest(rows, probabilities, scorecards(events, probabilities))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class _Hours:
     """The log's rows by hour: `order` sorts them, `hours` are theirs, ascending."""
 
-    order: Integers
-    hours: Integers
-
-    @classmethod
-    def of(cls, table: EventTable) -> "_Hours":
-        order = np.argsort(table.hours, kind="stable")
-        return cls(order, table.hours[order])
+    def __init__(self, table: EventTable) -> None:
+        self.order = np.argsort(table.hours, kind="stable")
+        self.hours = table.hours[self.order]
 
     def distinct(self) -> list[int]:
         return list(map(int, np.unique(self.hours)))
@@ -331,7 +326,7 @@ def _running(table: EventTable, rows: Integers) -> Iterator[tuple[float, BinsTab
 
 def bins_by_hour(table: EventTable) -> dict[int, BinsTable]:
     """The bins of each hour that has impressions, as the service keeps them."""
-    hours = _Hours.of(table)
+    hours = _Hours(table)
     return {hour: _bins(table, hours.rows(hour, hour + 1)) for hour in hours.distinct()}
 
 

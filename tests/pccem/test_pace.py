@@ -277,7 +277,7 @@ def test_any_cohorts_count_each_conversion_once_and_give_a_belief(clicks, post_c
     knots = np.array([0.0, HOUR, DAY, WINDOW])
     curve = DelayCurve(knots, np.array([0.1 * within, within, within, 1.0]), None)
 
-    found = ConversionPace.of(cohorts, curve, len(cohorts))
+    found = ConversionPace(cohorts, curve, len(cohorts))
 
     assert cohorts.seen.sum() == np.count_nonzero(~np.isnan(delay))
     assert cohorts.seen[:, 0].sum() == np.count_nonzero(delay < post_click)

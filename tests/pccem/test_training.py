@@ -350,9 +350,7 @@ def test_a_trial_without_clicks_says_nothing():
 
 
 def test_sampled_days_keep_their_indices():
-    days = MatureDays.of(
-        CLICKS, attributed(CLICKS, CONVERTED), AS_OF, replace(RULES, max_clicks=100)
-    )
+    days = MatureDays(CLICKS, attributed(CLICKS, CONVERTED), AS_OF, replace(RULES, max_clicks=100))
 
     assert np.array_equal(CLICKS.clicked_at[days.indices], days.clicks.clicked_at)
     assert np.array_equal(CONVERTED[days.indices], days.outcomes == 1.0)
