@@ -215,7 +215,8 @@ def verified(entries: Sequence[AuditEntry], head: Head | None = None) -> Verifie
     for place, entry in enumerate(entries):
         if entry.hashed() != entry.hash:
             return Verified(place, f"entry {entry.seq}: was altered")
-        if place and not _follows(entries[place - 1], entry):
+        before = entries[place - 1]
+        if place and (entry.seq != before.seq + 1 or entry.previous != before.hash):
             return Verified(place, f"entry {entry.seq}: does not follow the one before")
     if head is None:
         return Verified(len(entries))
@@ -233,10 +234,6 @@ def _ends_well(entries: Sequence[AuditEntry], head: Head) -> Verified:
     if entries and entries[0].seq == 1 and entries[0].previous != _FIRST:
         return Verified(0, "entry 1: follows one that there is not")
     return Verified(len(entries))
-
-
-def _follows(before: AuditEntry, entry: AuditEntry) -> bool:
-    return entry.seq == before.seq + 1 and entry.previous == before.hash
 
 
 def _bounded(value: Any) -> Any:

@@ -82,7 +82,8 @@ def _route(method: str, path: str, operation: Mapping[str, Any]) -> str:
         if "schema" in content:
             parts.append(f"<p>{_name(content['schema'])}</p>")
         if "example" in content:
-            parts.append(f"<pre>{_json(content['example'])}</pre>")
+            example = orjson.dumps(content["example"], option=orjson.OPT_INDENT_2).decode()
+            parts.append(f"<pre>{escape(example)}</pre>")
     answers = operation["responses"].items()
     parts += ["<h3>Answers</h3>", _table(_answer(code, one) for code, one in answers)]
     return "".join([*parts, "</details>"])
@@ -135,10 +136,6 @@ def _described(part: Mapping[str, Any]) -> str:
 
 def _text(text: str) -> str:
     return _CODE.sub(r"<code>\1</code>", escape(text))
-
-
-def _json(example: Any) -> str:
-    return escape(orjson.dumps(example, option=orjson.OPT_INDENT_2).decode())
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

@@ -202,17 +202,14 @@ def _hash_chunk(ids: Any, seed: int) -> Hashes:
     starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
     longest = int(lengths.max())
     # The bytes behind the last id may be looked at, but count for nothing.
-    text = np.concatenate([_bytes(data)[bounds[0] : bounds[-1]], np.zeros(longest, np.uint8)])
+    text = np.frombuffer(data or b"", np.uint8)[bounds[0] : bounds[-1]]
+    text = np.concatenate([text, np.zeros(longest, np.uint8)])
     length_coefficient, *coefficients = _coefficients(seed, longest + 1)
     # An id is not another one with zero bytes behind it: its length counts too.
     sums = lengths.astype(np.uint64) * length_coefficient
     for place, coefficient in enumerate(coefficients):
         sums += np.where(lengths > place, text[starts + place], 0) * coefficient
     return _mixed(sums)
-
-
-def _bytes(buffer: Any) -> NDArray[np.uint8]:
-    return np.frombuffer(buffer or b"", np.uint8)
 
 
 def _coefficients(seed: int, count: int) -> Hashes:

@@ -166,8 +166,9 @@ def indexed_job(
         },
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
         "env": [{"name": name, "value": value} for name, value in variables.items()],
-        **_environment(options.secret),
     }
+    if options.secret is not None:
+        container["envFrom"] = [{"secretRef": {"name": options.secret}}]
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -183,10 +184,6 @@ def indexed_job(
             "template": {"metadata": {"labels": labels}, "spec": _pod(container)},
         },
     }
-
-
-def _environment(secret: str | None) -> Mapping[str, Any]:
-    return {} if secret is None else {"envFrom": [{"secretRef": {"name": secret}}]}
 
 
 def _pod(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,16 +155,11 @@ def _split_in_words(check: SampleRatio, names: Names) -> str:
         f"{names[arm]} {size:,} of {check.expected[arm]:,.0f}"
         for arm, size in check.observed.items()
     )
-    said = (
-        f"Split by {check.counted}, found of expected: {sizes} (p {_probability(check.p_value)})."
-    )
+    p = "< 0.0001" if check.p_value < 0.0001 else f"= {check.p_value:.2g}"
+    said = f"Split by {check.counted}, found of expected: {sizes} (p {p})."
     if not check.mismatch:
         return said
     return f"{said} THE SPLIT IS WRONG: believe nothing below until you know why."
-
-
-def _probability(p: float) -> str:
-    return "< 0.0001" if p < 0.0001 else f"= {p:.2g}"
 
 
 def interval(estimate: Estimate, form: str) -> str:
