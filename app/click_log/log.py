@@ -30,8 +30,10 @@ from app.click_log.parts import (
     FINAL,
     PART,
     QUARANTINE,
+    Contents,
     Part,
     Partition,
+    PartStore,
     partitions_between,
 )
 from app.click_log.reading import (
@@ -54,7 +56,6 @@ from app.click_log.rows import (
     conversion_rows,
     stacked,
 )
-from app.click_log.store import Contents, PartStore
 from app.storage.blocks import StoredConversion
 from calibrators.samples import Floats
 from pccem import Attribution, attribute

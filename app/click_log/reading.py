@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.click_log.clicks import LoggedClicks, LoggedConversions
-from app.click_log.parts import CLICKS, CONVERSIONS, Partition, Wanted, partitions_between
+from app.click_log.parts import CLICKS, CONVERSIONS, Contents, Partition, Wanted, partitions_between
 from app.click_log.rows import (
     BEHAVIOUR,
     BUCKET,
@@ -37,7 +37,6 @@ from app.click_log.rows import (
     hash_ids,
     stacked,
 )
-from app.click_log.store import Contents
 from calibrators.samples import Floats
 
 

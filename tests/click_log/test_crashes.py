@@ -85,7 +85,7 @@ def test_work_that_ends_before_any_of_its_changes(root, work, changes):
 def test_rows_that_come_between_reading_and_replacing_stay(log, monkeypatch, work):
     """A part that is written meanwhile is none of those that are deleted."""
     fill(log)
-    merge = "app.click_log.store.PartStore.replace"
+    merge = "app.click_log.parts.PartStore.replace"
     replace = log._store.replace
 
     def late(*arguments: object) -> None:
