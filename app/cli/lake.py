@@ -354,7 +354,7 @@ def _delayed_job(
     named |= {"name": named.pop("behaviour_name"), "target": named.pop("target_column")}
     log = ClickEventColumns(**named, fields=fields)
     post_click = settings.post_click_seconds
-    lake_of_clicks = ClickLake.of(source, chosen, log, reading.reading(), post_click)
+    lake_of_clicks = ClickLake(source, chosen, log, reading.reading(), post_click)
     as_of = lake_of_clicks.known_until if moment is None else options.moment(moment, "--as-of")
     return DelayedJob(lake_of_clicks, settings, as_of, run.place)
 

@@ -17,7 +17,15 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from app.click_log.parts import CLICKS, CONVERSIONS, Partition, Wanted, decode_part, encode_part
+from app.click_log.parts import (
+    CLICKS,
+    CONVERSIONS,
+    Contents,
+    Partition,
+    Wanted,
+    decode_part,
+    encode_part,
+)
 from app.click_log.reading import distinct_clicks, distinct_conversions
 from app.click_log.rows import (
     BEHAVIOUR,
@@ -30,7 +38,6 @@ from app.click_log.rows import (
     stacked,
     value_columns,
 )
-from app.click_log.store import Contents
 from app.datasets.click_events import ClickEventColumns, ClickEventReader, FileTimes, file_times
 from app.datasets.options import Reading
 from app.datasets.parts import is_there, parts_of, place_below, shown
@@ -63,35 +70,30 @@ def _seconds_of(hour: int) -> Span:
     return float(hour * SECONDS_PER_HOUR), float((hour + 1) * SECONDS_PER_HOUR)
 
 
-@dataclass(frozen=True, slots=True)
 class ClickLake:
-    """The files of the three logs, and how they are read.
+    """The files of the three logs, and how they are read; those without rows are left out."""
 
-    files : by log; those without rows are left out.
-    post_click : seconds after its click in which a behaviour counts.
-    """
-
-    files: Mapping[str, Sequence[FileTimes]]
-    target: str
-    columns: ClickEventColumns
-    reading: Reading
-    post_click: float
-
-    @classmethod
-    def of(
-        cls, source: str, target: str, columns: ClickEventColumns, reading: Reading, seconds: float
-    ) -> "ClickLake":
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        columns: ClickEventColumns,
+        reading: Reading,
+        post_click: float,
+    ) -> None:
         """The logs in the folders `clicks`, `behaviours` and `conversions` of a folder or URL; the
-        second may be missing. A `CommandError` says what cannot be read."""
+        second may be missing. A behaviour counts for so many seconds after its click. A
+        `CommandError` says what cannot be read."""
+        self.target, self.columns, self.reading = target, columns, reading
+        self.post_click = post_click
         places = {log: place_below(source, log) for log in (CLICKS, _BEHAVIOURS, CONVERSIONS)}
-        files: dict[str, list[FileTimes]] = {}
+        self.files: dict[str, list[FileTimes]] = {}
         for log, place in places.items():
             there = log != _BEHAVIOURS or is_there(place)
             found = file_times(parts_of(place), columns.time, reading) if there else []
-            files[log] = [each for each in found if each.first <= each.last]
-        if not files[CLICKS]:
+            self.files[log] = [each for each in found if each.first <= each.last]
+        if not self.files[CLICKS]:
             raise CommandError(f"{shown(places[CLICKS])}: there are no clicks")
-        return cls(files, target, columns, reading, seconds)
 
     @property
     def known_until(self) -> float:

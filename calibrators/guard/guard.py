@@ -239,7 +239,7 @@ def _guard_version(
     fields: TablesByField | None,
     set_aside: Collection[str],
 ) -> Guarded:
-    hour = NewestHour.of(newest, fields)
+    hour = NewestHour(newest, fields)
     tested = hour.leaving_out(set_aside)
     effects, tried = _effects(hour, candidate, trial, in_force, rules)
     candidate, trial = candidate.with_effects(effects), trial.with_effects(tried)

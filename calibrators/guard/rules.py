@@ -4,7 +4,7 @@ campaign decides.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import log
 from typing import Literal, Self
@@ -117,29 +117,24 @@ def log_odds_of(probabilities: Floats) -> Floats:
     return np.asarray(logit(np.clip(probabilities, _LEAST, 1.0 - _LEAST)))
 
 
-@dataclass(frozen=True, eq=False)
 class NewestHour:
     """Its bins in blocks, no campaign in two of them, and the evidence of each block; what several
     comparisons ask for is worked out once."""
 
-    tables: Sequence[BinsTable]
-    evidence: Sequence[Evidence]
-    fields: TablesByField | None = None
-    _known: dict[CalibrationMap, list[Floats]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, tables: Iterable[BinsTable], fields: TablesByField | None = None) -> Self:
+    def __init__(self, tables: Iterable[BinsTable], fields: TablesByField | None = None) -> None:
         """Of the blocks' tables, and the tables by field where there are any."""
         scratch = Scratch()
-        listed = scratch.kept(tables, len)
-        return cls(listed, scratch.kept(map(Evidence.of_table, listed)), fields)
+        self.tables = scratch.kept(tables, len)
+        self.evidence = scratch.kept(map(Evidence.of_table, self.tables))
+        self.fields = fields
+        self._known: dict[CalibrationMap, list[Floats]] = {}
 
-    def leaving_out(self, campaigns: Collection[str]) -> Self:
+    def leaving_out(self, campaigns: Collection[str]) -> "NewestHour":
         """The hour of all others; its tables by field as they are."""
         if not campaigns:
             return self
         others = (set(table.campaigns).difference(campaigns) for table in self.tables)
-        return self.of(map(BinsTable.select, self.tables, others), self.fields)
+        return NewestHour(map(BinsTable.select, self.tables, others), self.fields)
 
     def shifts_by_fields(self, atlas: Atlas) -> Mapping[str, float]:
         """By how much the effects of an atlas move the log-odds of campaigns, on their mean: bins

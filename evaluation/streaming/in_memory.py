@@ -1,7 +1,7 @@
 """Rows of a log in memory, sorted once for all groupings, and what csAUC needs of them."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ _FIRST, _STEP = 28, 3
 """Digits dropped at first, and further ones each time that is not enough."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class PositivesByRevenue:
     """Positives sorted by slice, revenue score and bid, of shape (r,) each.
 
@@ -34,16 +33,9 @@ class PositivesByRevenue:
     dropped : binary digits of revenues and bids that no longer tell rows apart.
     """
 
-    slices: SliceCodes
-    revenues: Floats
-    bids: Floats
-    weights: Floats
-    dropped: int = 0
-
-    @classmethod
-    def of(
-        cls, slices: SliceCodes, revenues: Floats, bids: Floats, weights: Floats, dropped: int = 0
-    ) -> Self:
+    def __init__(
+        self, slices: SliceCodes, revenues: Floats, bids: Floats, weights: Floats, dropped: int = 0
+    ) -> None:
         """The rows of positives in any order, (n,) each."""
         order = np.lexsort((bids, score_cells(revenues, dropped), slices))
         slices, revenues = slices[order], revenues[order]
@@ -54,20 +46,16 @@ class PositivesByRevenue:
             opens |= cells[1:] != cells[:-1]
         starts = np.flatnonzero(np.concatenate((np.ones(min(1, len(bids)), bool), opens)))
         total = np.add.reduceat(weights, starts) if len(starts) else weights
-        return cls(
-            slices[starts],
-            _means(revenues, weights, starts, total, dropped),
-            _means(bids, weights, starts, total, dropped),
-            total,
-            dropped,
-        )
+        self.slices, self.weights, self.dropped = slices[starts], total, dropped
+        self.revenues = _means(revenues, weights, starts, total, dropped)
+        self.bids = _means(bids, weights, starts, total, dropped)
 
     def __len__(self) -> int:
         return len(self.bids)
 
     def merged(self, other: "PositivesByRevenue") -> "PositivesByRevenue":
         """The rows of both, with the more digits dropped of either."""
-        return PositivesByRevenue.of(
+        return PositivesByRevenue(
             np.concatenate((self.slices, other.slices)),
             np.concatenate((self.revenues, other.revenues)),
             np.concatenate((self.bids, other.bids)),
@@ -80,9 +68,7 @@ class PositivesByRevenue:
         rows = self
         while len(rows) > budget and rows.dropped < ALL_BITS:
             digits = min(ALL_BITS, max(rows.dropped + _STEP, _FIRST))
-            rows = PositivesByRevenue.of(
-                rows.slices, rows.revenues, rows.bids, rows.weights, digits
-            )
+            rows = PositivesByRevenue(rows.slices, rows.revenues, rows.bids, rows.weights, digits)
         return rows
 
 
@@ -296,7 +282,7 @@ class RankedRows:
         kept = slices != LEFT_OUT
         revenues, bids = self.revenues[clicked[kept]], self.rows.bids[held[kept]]
         weights = self.rows.weights(held[kept], len(bids))
-        return PositivesByRevenue.of(slices[kept], revenues, bids, weights, dropped)
+        return PositivesByRevenue(slices[kept], revenues, bids, weights, dropped)
 
 
 def _name(grouping: str) -> str:

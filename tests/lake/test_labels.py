@@ -55,7 +55,7 @@ def world():
 
 def job_of(source, settings, output, as_of=AS_OF, fields=()):
     columns, post_click = ClickEventColumns(fields=fields), settings.post_click_seconds
-    lake = ClickLake.of(str(source), TARGET, columns, Reading(), post_click)
+    lake = ClickLake(str(source), TARGET, columns, Reading(), post_click)
     return DelayedJob(lake, settings, as_of, str(output))
 
 

@@ -20,7 +20,7 @@ def table() -> BinsTable:
 
 @pytest.mark.parametrize("left_out", [set(), {"b"}, {"a", "d"}, {"nobody", ""}, set(NAMES)])
 def test_it_says_what_all_but_some_campaigns_brought(table, left_out):
-    hour = NewestHour.of([table.select("ac"), table.select("bd")])
+    hour = NewestHour([table.select("ac"), table.select("bd")])
 
     found = hour.without(left_out)
 
@@ -34,7 +34,7 @@ def test_it_says_what_all_but_some_campaigns_brought(table, left_out):
 
 def test_gains_are_differences_of_likelihoods_campaign_by_campaign(table):
     better, worse = CalibrationMap.proportional(1.1), CalibrationMap.proportional(0.3)
-    hour = NewestHour.of([table.select("ac"), BinsTable.empty(), table.select("bd")])
+    hour = NewestHour([table.select("ac"), BinsTable.empty(), table.select("bd")])
 
     for _ in "ab":
         gains = hour.gains(better, worse)
@@ -50,7 +50,7 @@ def test_gains_are_differences_of_likelihoods_campaign_by_campaign(table):
 
 
 def test_of_no_tables_nothing_is_said():
-    hour = NewestHour.of([])
+    hour = NewestHour([])
 
     assert hour.total == Bins.empty()
     assert len(hour.gains(CalibrationMap.identity(), CalibrationMap.proportional(2.0))) == 0

@@ -88,7 +88,7 @@ def test_positives_stay_apart_while_they_fit_and_negatives_do_not():
 
 def test_paid_rows_of_one_revenue_and_bid_are_taken_together():
     slices, ones = np.zeros(4, int), np.ones(4)
-    rows = PositivesByRevenue.of(slices, np.array([2.0, 1, 2, 2]), np.array([4.0, 2, 5, 4]), ones)
+    rows = PositivesByRevenue(slices, np.array([2.0, 1, 2, 2]), np.array([4.0, 2, 5, 4]), ones)
     assert rows.revenues.tolist() == [1, 2, 2]
     assert rows.bids.tolist() == [2, 4, 5]
     assert rows.weights.tolist() == [1, 2, 1]
@@ -97,7 +97,7 @@ def test_paid_rows_of_one_revenue_and_bid_are_taken_together():
 def test_paid_rows_drop_digits_until_they_fit():
     rng = np.random.default_rng(3)
     revenues, bids = rng.random(500), rng.random(500)
-    rows = PositivesByRevenue.of(np.zeros(500, int), revenues, bids, np.ones(500)).within(40)
+    rows = PositivesByRevenue(np.zeros(500, int), revenues, bids, np.ones(500)).within(40)
     assert len(rows) <= 40
     assert rows.dropped > 0
     assert rows.weights @ rows.bids == pytest.approx(bids.sum())
@@ -106,13 +106,13 @@ def test_paid_rows_drop_digits_until_they_fit():
 def test_no_more_digits_can_be_dropped_than_there_are():
     """More slices than rows that are wanted: each slice keeps one."""
     slices = np.arange(5)
-    rows = PositivesByRevenue.of(slices, np.ones(5), np.ones(5), np.ones(5)).within(2)
+    rows = PositivesByRevenue(slices, np.ones(5), np.ones(5), np.ones(5)).within(2)
     assert len(rows) == 5
 
 
 def test_without_positives_there_are_no_paid_rows():
     nothing = np.zeros(0)
-    assert len(PositivesByRevenue.of(nothing.astype(int), nothing, nothing, nothing)) == 0
+    assert len(PositivesByRevenue(nothing.astype(int), nothing, nothing, nothing)) == 0
 
 
 def test_a_row_without_a_slice_is_in_neither_table():
