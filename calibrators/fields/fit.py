@@ -55,24 +55,20 @@ _AT_ONCE: Final = 512
 """Rows of which gains are worked out at once: what that takes stays in the processor's cache."""
 
 
-class _Foreseen(NamedTuple):
+class _Foreseen:
     """Of rows and hours that hold something and have a past, (n,): what was predicted without
     effects, and the sums of what was before; observed positives, where there were any, and where
     that was."""
 
-    expected: Floats
-    past_observed: Floats
-    past_expected: Floats
-    observed: Floats
-    some: Integers
-
-    @classmethod
-    def of(cls, observed: Floats, expected: Floats, left: Floats) -> "_Foreseen":
+    def __init__(self, observed: Floats, expected: Floats, left: Floats) -> None:
         past_y, past_e = (_past(column, left) for column in (observed, expected))
         # What has no past is predicted as without effects, and gains nothing.
         seen = ((observed > 0) | (expected > 0)) & ((past_y > 0) | (past_e > 0))
-        y, some = observed[seen], np.flatnonzero(observed[seen])
-        return cls(expected[seen], past_y[seen], past_e[seen], y[some], some)
+        self.expected, self.past_observed, self.past_expected = (
+            column[seen] for column in (expected, past_y, past_e)
+        )
+        self.some = np.flatnonzero(observed[seen])
+        self.observed = observed[seen][self.some]
 
     def gain(self, pseudo_count: float) -> float:
         """Of predicting each hour from those before it, over no effects, in nats."""
@@ -136,7 +132,7 @@ class _Search:
     def _foreseen(self, half_life: float) -> Sequence[_Foreseen]:
         left = np.exp2(np.diff(self.ages, prepend=self.ages[:1]) / half_life)
         parts = [slice(first, first + _AT_ONCE) for first in range(0, len(self.observed), _AT_ONCE)]
-        return [_Foreseen.of(self.observed[part], self.expected[part], left) for part in parts]
+        return [_Foreseen(self.observed[part], self.expected[part], left) for part in parts]
 
 
 def _past(values: Floats, left: Floats) -> Floats:

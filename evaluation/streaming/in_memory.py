@@ -211,9 +211,7 @@ class RowsInMemory:
 
     def by_revenue(self) -> "RankedRows":
         """The rows sorted by probability times bid; for outcomes of 0 and 1 with bids."""
-        revenues = self.scores * self.bids
-        order = np.argsort(revenues)
-        return RankedRows(self, order, revenues[order], self.outcomes[order])
+        return RankedRows(self)
 
     @property
     def scores(self) -> Floats:
@@ -246,14 +244,13 @@ class RowsInMemory:
         return self._pieces[name][0]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class RankedRows:
     """Rows in order of revenue: which they are, their revenues and classes, (n,) each."""
 
-    rows: RowsInMemory
-    order: Integers
-    revenues: Floats
-    positive: NDArray[np.bool_]
+    def __init__(self, rows: RowsInMemory) -> None:
+        revenues = rows.scores * rows.bids
+        self.rows, self.order = rows, np.argsort(revenues)
+        self.revenues, self.positive = revenues[self.order], rows.outcomes[self.order]
 
     def exact(self, grouping: str) -> RevenueRows:
         """The rows of one grouping as csAUC needs them."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrators import Atlas, CalibrationMap
-from calibrators.maps.movement import SCORES, movement
+from calibrators.maps.movement import SCORES, MapMovement
 
 FACTORS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from([0.25, 0.5, 1.0]))
 
@@ -28,7 +28,7 @@ def slow(before, after, campaign):
 def test_same_as_the_slow_way(before, after, shared):
     was, now = atlas_of(before), atlas_of(after, shared)
 
-    found = movement(was, now)
+    found = MapMovement(was, now)
 
     assert found.campaigns == tuple(sorted({*before, *after}))
     every = [*found.campaigns, "nobody's"]
@@ -41,6 +41,6 @@ def test_same_as_the_slow_way(before, after, shared):
 
 
 def test_of_empty_atlases_nothing_moves():
-    found = movement(Atlas.empty(), Atlas.empty())
+    found = MapMovement(Atlas.empty(), Atlas.empty())
 
     assert (found.campaigns, found.moved.tolist(), found.log_odds.tolist()) == ((), [], [0.0])

@@ -29,7 +29,7 @@ from app.storage.versions import Published
 from app.strict_json import ValidationError, decode, show
 from calibrators import Atlas
 from calibrators.bins.model_versions import parted
-from calibrators.maps.movement import MapMovement, movement
+from calibrators.maps.movement import MapMovement
 
 router = APIRouter(prefix=ADMIN_PATH, tags=["admin"])
 
@@ -285,7 +285,7 @@ def published(given: Resources, version: str) -> Published:
 
 
 def _moved(before: Atlas | None, after: Atlas | None, limit: int) -> dict[str, Any]:
-    found = movement(before or Atlas.empty(), after or Atlas.empty())
+    found = MapMovement(before or Atlas.empty(), after or Atlas.empty())
     rows = found.moved
     return {
         "campaigns": len(found.campaigns),
