@@ -22,7 +22,7 @@ from app.worker.atlas_cache import AtlasCache
 from app.worker.experiments import finite
 from calibrators.bins.table import BinsTable, History
 from calibrators.fields.effects import EffectTable, FieldEffects
-from calibrators.fields.sums import OTHER, PAIR, pair_ends, row_ends
+from calibrators.fields.sums import OTHER, PAIR, merged, pair_ends, row_ends
 from calibrators.fields.window import FieldWindow
 from calibrators.maps.groups import FieldGroups, GroupOf
 from calibrators.samples import Floats, sum_at
@@ -79,11 +79,7 @@ class FieldsReport:
         """
         last = closed - _LATE
         hours = range(last - min(HOURS, self.window_hours), last)
-        parts = list(self._terms(target, hours))
-        names = dict.fromkeys(name for part in parts for name in part)
-        tables = {
-            name: BinsTable.merge(part[name] for part in parts if name in part) for name in names
-        }
+        tables = merged([*self._terms(target, hours)])
         if not any(map(len, tables.values())):
             return {}
         sums = {name: _sums(table) for name, table in tables.items()}
@@ -166,7 +162,7 @@ def _of_values(table: EffectTable | None, values: Sequence[str]) -> Floats:
 
 
 def _looked_up(table: EffectTable, rows: Sequence[str], without: float) -> Floats:
-    ratio_of = dict(zip(table.names, table.odds_ratios.tolist(), strict=True))
+    ratio_of = table.by_name
     return np.array([ratio_of.get(row, without) for row in rows], np.float64)
 
 

@@ -186,9 +186,9 @@ class FieldTables:
         listed = list(parts)
         return cls(
             *(
-                _merged([part.fields for part in listed]),
-                _merged([part.pairs for part in listed]),
-                _merged([part.campaigns for part in listed]),
+                merged([part.fields for part in listed]),
+                merged([part.pairs for part in listed]),
+                merged([part.campaigns for part in listed]),
             )
         ).bounded()
 
@@ -206,7 +206,8 @@ class FieldTables:
         )
 
 
-def _merged(parts: Sequence[Mapping[str, BinsTable]]) -> dict[str, BinsTable]:
+def merged(parts: Sequence[Mapping[str, BinsTable]]) -> dict[str, BinsTable]:
+    """The sums of tables by field or pair."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: BinsTable.merge(part[name] for part in parts if name in part) for name in names}
 
