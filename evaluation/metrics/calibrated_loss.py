@@ -299,7 +299,8 @@ def rolling_calibrated_losses(
     rest, period_of = samples.select(scored), codes[scored] - 1
     losses = kind.losses(rest, shifts[period_of]), kind.losses(rest, 0.0)
     weights = sum_at(period_of, rest.weights, len(shifts))
-    values, plains = (_means(each, rest.weights, period_of, weights) for each in losses)
+    shares = rest.weights / weights[period_of]
+    values, plains = (sum_at(period_of, each * shares, len(weights)) for each in losses)
     return RollingCalibratedLoss(
         value=kind.mean(rest, shifts[period_of]),
         plain=kind.mean(rest),
@@ -309,10 +310,6 @@ def rolling_calibrated_losses(
         values=values,
         plains=plains,
     )
-
-
-def _means(losses: Floats, weights: Floats, period_of: Integers, totals: Floats) -> Floats:
-    return sum_at(period_of, losses * (weights / totals[period_of]), len(totals))
 
 
 def _shifts(

@@ -92,17 +92,14 @@ class Address:
 
     def packed(self, request: HttpRequest, deadline: Deadline) -> httpx.Request:
         """The request as httpx sends it."""
+        key = {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
         return httpx.Request(
             request.method,
             self.url.rstrip("/") + request.path,
-            headers={**self.headers, **self._authorization, **request.headers},
+            headers={**self.headers, **key, **request.headers},
             content=request.body,
             extensions={"timeout": RemainingTime(deadline)},
         )
-
-    @property
-    def _authorization(self) -> Mapping[str, str]:
-        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
 
 
 class Connections:
