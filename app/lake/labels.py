@@ -22,7 +22,7 @@ from app.lake.tasks import PartitionTask, reaching_output
 from app.settings import SECONDS_PER_HOUR, Settings
 from app.storage.models import Trained
 from app.worker.model_cache import CachedModel, signing_key
-from app.worker.relabelling import last_hour, relabelled, spans
+from app.worker.relabelling import KnownClicks, last_hour, spans
 from app.worker.training import (
     EarlierTrainings,
     Lesson,
@@ -173,7 +173,7 @@ def made_labels(task: PartitionTask) -> tuple[bytes, dict[str, Any]]:
             f"the model of {target} was trained as of {cached.trained.as_of:.0f}, and knows what"
             f" nobody knew at --as-of {as_of:.0f}"
         )
-    found = relabelled(_log_of(task), cached, target, as_of, settings, span)
+    found = KnownClicks(_log_of(task), cached, target, as_of, settings).relabelled(span)
     tables = {} if found is None else found.by_hour(last_hour(span, given["end"]), fields)
     rows = ((hour, BinRows.of_table(table, fields)) for hour, table in sorted(tables.items()))
     with BytesIO() as file:

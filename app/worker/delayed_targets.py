@@ -239,14 +239,11 @@ class DelayedTargets:
         window = self._settings.attribution_seconds(target)
         newest = self.cache.newest(target, window, as_of)
         read = self.together and partial(self.together, target, as_of)
-        labels = LabelHistory(
-            self._log, newest, target, as_of, self._settings, order.in_force, read
-        )
+        known_clicks = self._log, newest, target, as_of, self._settings
+        labels = LabelHistory(*known_clicks, order.in_force, read)
         found = labels.of(fitting.hours(target, order.own))
         self._damaged_parts = self._log.damaged()
-        counting = UnitConversions(
-            self._log, newest, target, as_of, self._settings, self._bins.unit_days
-        )
+        counting = UnitConversions(*known_clicks, self._bins.unit_days)
         counting.count(found and found[0].clicks)
         evaluation = ProductEvaluation(self._bins, self._log, self._settings, target, as_of)
         known: Mapping[str, Report] = before.get("products", {})

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from app.click_log.clicks import LoggedClicks, LoggedConversions
-from app.click_log.log import ClickLog, ClickReader
+from app.click_log.log import ClickReader
 from app.click_log.rows import CLICK_ID, stacked
 from app.settings import SECONDS_PER_DAY, SECONDS_PER_HOUR, Settings
 from app.storage.blocks import Block
@@ -332,37 +332,43 @@ def last_hour(span: Span, end: float) -> int:
     return ceil(end / SECONDS_PER_HOUR) - 1 - round((end - span[1]) / SECONDS_PER_HOUR)
 
 
-def relabelled(
-    log: ClickReader,
-    cached: CachedModel | None,
-    target: str,
-    as_of: float,
-    settings: Settings,
-    span: Span | None = None,
-    read: "ReadTogether | None" = None,
-) -> RelabelledClicks | None:
-    """A span's clicks of a delayed target as of a moment, those of the newest window unless said;
-    None while labels have no source. They are `read` by several workers where these come.
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownClicks:
+    """The clicks of a delayed target as of a moment, and the model that they are labelled by."""
 
-    None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put the
-    identity in the place of the maps in force.
-    """
-    if cached is None or (cached.model is None and cached.delays is None):
-        return None
-    chosen = span or spans(settings, as_of, settings.window_hours)[0]
-    found = read and read(cached.version, chosen)
-    if found is None:
-        found = ScoredClicks.read(log, cached, target, as_of, settings, chosen)
-    clicks, known, source = found.clicks.clicks, found.attribution, found.source
-    if source.source == "none" or not len(clicks):
-        return None
-    about = clicks.rows, clicks.campaigns, source.rules, clicks.clicked_at
-    labels = label(source.probabilities, known, cached.delays, *about)
-    return RelabelledClicks(chosen, found.clicks, known, cached, source, labels)
+    log: ClickReader
+    cached: CachedModel | None
+    target: str
+    as_of: float
+    settings: Settings
+
+    def relabelled(
+        self, span: Span | None = None, read: "ReadTogether | None" = None
+    ) -> RelabelledClicks | None:
+        """Those of a span, of the newest window unless said; None while labels have no source.
+        They are `read` by several workers where these come.
+
+        None, too, without clicks: an hour of silence, or a folder that is not mounted, must not put
+        the identity in the place of the maps in force.
+        """
+        cached = self.cached
+        if cached is None or (cached.model is None and cached.delays is None):
+            return None
+        chosen = span or spans(self.settings, self.as_of, self.settings.window_hours)[0]
+        found = read and read(cached.version, chosen)
+        if found is None:
+            about = self.target, self.as_of, self.settings
+            found = ScoredClicks.read(self.log, cached, *about, chosen)
+        clicks, known, source = found.clicks.clicks, found.attribution, found.source
+        if source.source == "none" or not len(clicks):
+            return None
+        of_clicks = clicks.rows, clicks.campaigns, source.rules, clicks.clicked_at
+        labels = label(source.probabilities, known, cached.delays, *of_clicks)
+        return RelabelledClicks(chosen, found.clicks, known, cached, source, labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class UnitConversions:
+class UnitConversions(KnownClicks):
     """Counts what the clicks of each bucket of units brought, day by day of the click.
 
     A day is counted anew, never added to, so each conversion counts once however often it is. At
@@ -370,11 +376,6 @@ class UnitConversions:
     the one that was counted longest ago; first those that were counted before they were over.
     """
 
-    log: ClickLog
-    cached: CachedModel | None
-    target: str
-    as_of: float
-    settings: Settings
     days: UnitDays
 
     def count(self, recent: LoggedClicks | None) -> None:
@@ -418,7 +419,7 @@ class UnitConversions:
     def _clicks(self, span: Span) -> tuple[LoggedClicks, NDArray[np.bool_], Floats]:
         """Clicks, whether each has converted, and what it counts: the same while nobody knows what
         is still to come."""
-        found = relabelled(self.log, self.cached, self.target, self.as_of, self.settings, span)
+        found = self.relabelled(span)
         if found is not None:
             return found.clicks, found.attribution.converted, found.labels
         clicks, known = self.log.known(self.target, *span, self.as_of, self._window)
@@ -442,18 +443,13 @@ def _of_clicks(converted: NDArray[np.bool_], labels: Floats, values: Floats) -> 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelHistory:
+class LabelHistory(KnownClicks):
     """What clicks count as with everything known as of a moment, hours before it.
 
     Hours are counted back from the end of the newest click's post-click window, so each is whole
     whatever the post-click window is.
     """
 
-    log: ClickLog
-    cached: CachedModel | None
-    target: str
-    as_of: float
-    settings: Settings
     in_force: Atlas | None = None
     read: ReadTogether | None = None
 
@@ -466,9 +462,8 @@ class LabelHistory:
         declared = DeclaredFields.of(self.settings)
         tables: dict[int, BinsTable] = {}
         fields: dict[int, FieldTables] = {}
-        own = self.log, self.cached, self.target, self.as_of, self.settings
         for span in (*reversed(older), newest):
-            found = relabelled(*own, span, self.read)
+            found = self.relabelled(span, self.read)
             if found is None:
                 continue
             end = last_hour(span, newest[1])

@@ -43,7 +43,7 @@ from app.worker.atlas_cache import AtlasCache
 from app.worker.delayed_targets import ClickCloser
 from app.worker.fitting import Fitting, Methods
 from app.worker.model_cache import CachedModel
-from app.worker.relabelling import relabelled
+from app.worker.relabelling import KnownClicks
 from benchmarks.core.traffic import ATTRIBUTION_SECONDS, DAY, HOUR, Span
 from benchmarks.figures import Cell, Table, transposed
 from benchmarks.machine import peak_bytes, release_free_memory, reset_peak, resident_bytes
@@ -226,7 +226,7 @@ def _refit(size: int, shelved: CachedModel) -> Row:
 
 def _relabel_and_fit(log: ClickLog, shelved: CachedModel, as_of: float) -> dict[str, float]:
     settings = load_settings()
-    found = relabelled(log, shelved, TARGET, as_of, settings)
+    found = KnownClicks(log, shelved, TARGET, as_of, settings).relabelled()
     if found is None:
         raise RuntimeError("the labels have no source")
     started = perf_counter()

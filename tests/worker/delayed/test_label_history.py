@@ -7,7 +7,7 @@ from app.storage.bins import BinsStore
 from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import LabelHistory, relabelled, spans
+from app.worker.relabelling import KnownClicks, LabelHistory, spans
 from calibrators import Atlas, BinsTable
 from calibrators.pooled import Pooled
 from tests.worker.delayed.click_world import AS_OF, MIDNIGHT, NOW, TARGET, WINDOW, delayed_settings
@@ -150,5 +150,5 @@ def test_labels_of_the_newest_window_do_not_depend_on_the_history(world, logged)
 
     recent, _ = found(refitter, logged, hours=24)
 
-    alone = relabelled(logged, shelved, TARGET, AS_OF, refitter.settings)
+    alone = KnownClicks(logged, shelved, TARGET, AS_OF, refitter.settings).relabelled()
     assert (recent.labels == alone.labels).all()

@@ -11,7 +11,7 @@ from app.storage.models import Trained
 from app.storage.versions import Versions
 from app.worker.delayed_targets import DelayedTargets
 from app.worker.refit import Refitter, Request
-from app.worker.relabelling import label_inputs, relabelled, score
+from app.worker.relabelling import KnownClicks, label_inputs, score
 from calibrators import Atlas, BinsTable, CalibrationMap, Sufficiency, make_calibrator, refit
 from evaluation.backtest.click_history import ClickWindows, PostClickHistory
 from pccem import Features, LabelRules, TrainingRules
@@ -329,7 +329,7 @@ def test_what_one_delayed_target_breaks_on_leaves_it_alone(
 def test_without_delays_nobody_knows_what_is_due(trained, logged, settings):
     shelved = replace(trained.delayed.cache.newest(TARGET, WINDOW, AS_OF), delays=None)
 
-    recent = relabelled(logged, shelved, TARGET, AS_OF, settings)
+    recent = KnownClicks(logged, shelved, TARGET, AS_OF, settings).relabelled()
 
     labels = recent.report(settings)["labels"]
     assert (labels["due"], labels["ratio"], labels["mode"]) == (None, None, "paper")

@@ -9,7 +9,7 @@ from app.click_log.rows import ClosedClick
 from app.storage.bins import BinsStore
 from app.storage.blocks import StoredConversion
 from app.storage.statistics.breakdowns import OF_CLICKS
-from app.worker.relabelling import UnitConversions, relabelled
+from app.worker.relabelling import KnownClicks, UnitConversions
 from calibrators.bins.codecs import from_fixed
 from tests.worker.delayed.click_world import DAY, MIDNIGHT, TARGET, LoggedStream
 from tests.worker.delayed.test_refits import World
@@ -126,7 +126,7 @@ def test_expected_conversions_count_beside_those_that_came(
     world.train(as_of)
     cached = world.delayed.cache.newest(TARGET, DAY, as_of)
     span = (MIDNIGHT + 3 * DAY, as_of - HOUR)
-    labels = relabelled(log, cached, TARGET, as_of, settings, span).labels
+    labels = KnownClicks(log, cached, TARGET, as_of, settings).relabelled(span).labels
 
     world.refit(as_of)
     sums = from_fixed(days.read(TARGET)[FIRST + 3])
