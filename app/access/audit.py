@@ -135,12 +135,8 @@ class AuditLog:
             )  # fmt: skip
             entry = replace(bare, hash=bare.hashed())
             line = msgspec.json.encode(entry)
-            arguments: list[str | bytes | int] = [
-                stored,
-                str(Head(entry.seq, entry.hash)),
-                line,
-                MOST_ENTRIES,
-            ]
+            head = Head(entry.seq, entry.hash)
+            arguments = (stored, str(head), line, MOST_ENTRIES)
             if self._append(keys=[keys.AUDIT, keys.AUDIT_HEAD], args=arguments):
                 self._write_line(line)
                 return entry
