@@ -64,7 +64,8 @@ class StoreAddress:
     def _url(self, login: str, host: str, behind: str) -> str:
         name = f"[{host}]" if ":" in host else host
         query = f"?{urlencode(self.options)}" if self.options else ""
-        return f"redis{'s' * self.tls}://{login}{name}:{behind}{query}"
+        scheme = "rediss" if self.tls else "redis"
+        return f"{scheme}://{login}{name}:{behind}{query}"
 
 
 def address_of(url: str) -> StoreAddress | None:
