@@ -7,7 +7,7 @@ import logging
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from math import prod
@@ -100,6 +100,11 @@ def places_of(starts: Integers, lengths: Integers) -> Integers:
     found = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     found += np.arange(len(found))
     return found
+
+
+def by_block(blocks: Sequence[Sized], table: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows of all campaigns, (c, ...), block by block; blocks have a row for each of theirs."""
+    return np.split(table, np.cumsum([len(block) for block in blocks])[:-1])
 
 
 def check_finite_sum(name: str, array: Floats) -> None:

@@ -25,8 +25,10 @@ from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapRows
 from calibrators.pooled.families import Deviations
 from calibrators.pooled.hierarchy import Variances
+from calibrators.pooled.level_models import OF_CAMPAIGNS
 from calibrators.pooled.levels import Amounts, LevelModel
 from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.state_space import CampaignSeries
 from pccem.model import Boosting, boosted, dataset, loaded
 
 NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)
@@ -62,6 +64,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "jump": 0.1,
     "least": 0,
     "length": 0,
+    "models": OF_CAMPAIGNS,
     "most": 2,
     "n_campaigns": 0,
     "name": "scores",
@@ -71,6 +74,7 @@ ARGUMENTS: Mapping[str, Any] = {
     "rate": 0.1,
     "rule": "must be",
     "rules": pccem.LabelRules(),
+    "series": CampaignSeries.none(0),
     "share": 0.5,
     "size": 0,
     "stage": LevelModel(1.0, 1.0),

@@ -4,12 +4,12 @@
 during a fit.
 """
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +110,6 @@ _FEW_ENTRIES = 1 << 19
 
 _remembered = lru_cache(maxsize=1)(_unpacked)
 forget_entries = _remembered.cache_clear
-"""Until the next are unpacked."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,11 +163,6 @@ class CellHours:
         found: Integers = (self.rows * self.shape[1]).take(held.places)
         found += held.hours
         return found
-
-
-def by_block(blocks: Sequence[Sized], table: NDArray[Any]) -> list[NDArray[Any]]:
-    """The rows of all campaigns, (c, ...), block by block; blocks have a row for each of theirs."""
-    return np.split(table, np.cumsum([len(block) for block in blocks])[:-1])
 
 
 FARTHEST = 17.5

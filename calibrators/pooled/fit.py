@@ -17,7 +17,7 @@ import numpy as np
 
 from calibrators.bins.bins import GRID
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.cells import CELLS, CampaignBlock, by_block, coarse_cells, log_odds, middles
+from calibrators.pooled.cells import CELLS, CampaignBlock, coarse_cells, log_odds, middles
 from calibrators.pooled.families import Deviations, Families, find_families
 from calibrators.pooled.hierarchy import (
     Eliminated,
@@ -29,7 +29,7 @@ from calibrators.pooled.hierarchy import (
     trust_in,
 )
 from calibrators.pooled.spline import Coordinates
-from calibrators.samples import Floats, Integers, expit, scratch_of, sum_at
+from calibrators.samples import Floats, Integers, by_block, expit, scratch_of, sum_at
 
 _LEAST = 1e-12
 """No variance by chance is less: rounding may leave none."""

@@ -15,7 +15,7 @@ from calibrators.maps.calibration_map import PLACES, Spreads
 from calibrators.maps.groups import CampaignGroups, FieldGroups, GroupMaps, GroupOf
 from calibrators.methods.refit import Fitted
 from calibrators.peers import NotDivided, Peers, as_array, listed_in
-from calibrators.pooled.cells import FARTHEST, CampaignBlock, by_block, forget_entries, log_odds
+from calibrators.pooled.cells import FARTHEST, CampaignBlock, forget_entries, log_odds
 from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
@@ -37,7 +37,7 @@ from calibrators.pooled.serving import (
 )
 from calibrators.pooled.spline import AS_THEY_ARE, Coordinates, Stretches
 from calibrators.pooled.window import CampaignDeviations, Memory, Window, stretched
-from calibrators.samples import Floats, Integers, expit, scratch_of
+from calibrators.samples import Floats, Integers, by_block, expit, scratch_of
 
 _HALF_LIFE = 96.0
 """Hours in which what a shape was learnt from loses half its weight."""

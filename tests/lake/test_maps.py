@@ -86,7 +86,7 @@ def test_truth_values_are_no_whole_numbers(table, column):
     truths = rows.set_column(place, column, [pyarrow.array([True] * len(rows))])
     pyarrow.parquet.write_table(truths, table)
 
-    with pytest.raises(CommandError, match=f"bins.parquet, row 1: {column} = True; "):
+    with pytest.raises(CommandError, match=f"bins.parquet, row 1: {column} = true; "):
         next(read_bins(table))
 
 
