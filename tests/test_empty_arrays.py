@@ -25,10 +25,9 @@ from calibrators.maps.calibration_map import MapColumns
 from calibrators.maps.look_up import MapRows
 from calibrators.pooled.families import Deviations
 from calibrators.pooled.hierarchy import Variances
-from calibrators.pooled.level_models import OF_CAMPAIGNS
 from calibrators.pooled.levels import Amounts, LevelModel
 from calibrators.pooled.outliers import CampaignHours
-from calibrators.pooled.state_space import CampaignSeries
+from calibrators.pooled.state_space import OF_CAMPAIGNS, CampaignSeries
 from pccem.model import Boosting, boosted, dataset, loaded
 
 NONE, ROWS, START = np.empty(0), np.empty(0, np.int64), np.zeros(1, np.int64)

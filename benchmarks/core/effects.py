@@ -188,12 +188,17 @@ def refit(fields: int = 20, values: int = 1000, each: int = 5, hours: int = 48) 
     """Seconds and memory of the reading of the hours and of the fits."""
     drawn, held = _hours(fields, values, each), dict[int, FieldTables]()
     window, taken, grown = FieldWindow(), [0.0], 0
+
+    def tables(hour: int) -> FieldTables:
+        # The newest two are held; small ones are read again later.
+        return held[max(hour, max(held) - 1)]
+
     for hour in range(hours):
         held[hour] = next(drawn)
         held.pop(hour - 2, None)
         release_free_memory()
         resident, begun = resident_bytes(), process_time()
-        window.read(History(hour + 1.0, [], held.__getitem__), range(hour + 1))
+        window.read(History(hour + 1.0, [], tables), range(hour + 1))
         taken.append(process_time() - begun)
         release_free_memory()
         grown += resident_bytes() - resident

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 
 from calibrators.peers import ALONE, Peers
 from calibrators.pooled.change_points import HourWeights, hour_weights, jump_levels
-from calibrators.pooled.level_models import LevelModels, level_models
 from calibrators.pooled.outliers import (
     CampaignHours,
     PlatformHours,
@@ -44,7 +43,9 @@ from calibrators.pooled.state_space import (
     AveragedFilter,
     CampaignSeries,
     LevelForecast,
+    LevelModels,
     daily_cycles,
+    level_models,
 )
 from calibrators.samples import Floats, scratch_of, sum_at
 

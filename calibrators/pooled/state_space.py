@@ -5,15 +5,108 @@ Which of a few models of how levels move fits the campaigns, and where it puts e
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from math import sqrt
+from functools import cached_property, lru_cache
+from itertools import product
+from math import log, sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from calibrators.peers import ALONE, Peers
-from calibrators.pooled.level_models import OF_CAMPAIGNS, LevelModels
-from calibrators.samples import Floats
+from calibrators.samples import Floats, Integers
+
+_STEPS = (0.0, 2.5e-5, 1e-4, 4e-4, 1.6e-3, 6.4e-3, 2.56e-2)
+_TRENDS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4)
+_PERSISTENCE = (0.9, 0.95)
+_CYCLES = (0.01, 0.04, 0.16)
+_STEPS_OF_CYCLES = (0.0, 1e-4, 1.6e-3, 6.4e-3)
+
+
+@dataclass(frozen=True, eq=False)
+class LevelModels:
+    """A local level with a damped trend, or a daily cycle: n ways of moving, each an array (n, 1).
+
+    steps : variance of an hour's random step of the level, in log ratio.
+    trends : variance of an hour's random step of the trend, in log ratio an hour.
+    persistence : the share of a trend that is left after an hour, in [0, 1).
+    cycles : variance of each of the two amplitudes of the day's wave, in log ratio; 0 for none.
+    waves : how many the daily cycle has: of a day, of half a day, and so on.
+
+    Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management Science
+    31, 1985; seasonal effects in Fourier form: West and Harrison, Bayesian Forecasting and Dynamic
+    Models, 1997, section 8.6.
+    """
+
+    steps: Floats
+    trends: Floats
+    persistence: Floats
+    cycles: Floats
+    waves: Floats
+
+    @classmethod
+    def of(cls, rows: list[tuple[float, float, float, float, int]]) -> "LevelModels":
+        """From a row (step, trend, persistence, cycle, waves) each."""
+        return cls(*np.array(rows, np.float64).reshape(-1, 5).T[:, :, None])
+
+    def chosen(self, rows: Integers) -> "LevelModels":
+        """Some of them."""
+        columns = self.steps, self.trends, self.persistence, self.cycles, self.waves
+        return LevelModels(*(column[rows] for column in columns))
+
+    @cached_property
+    def ordinary(self) -> Floats:
+        """The variance of a trend that has gone on for long, (n, 1)."""
+        return np.asarray(self.trends / (1 - self.persistence**2))
+
+    @cached_property
+    def trending(self) -> slice:
+        """Where all are that have a trend."""
+        return _span(self.trends)
+
+    @cached_property
+    def cycling(self) -> slice:
+        """Where all are that have a cycle."""
+        return _span(self.cycles)
+
+    @cached_property
+    def most_waves(self) -> int:
+        """Of any cycle."""
+        return int(self.waves[self.cycling].max(initial=0))
+
+    @cached_property
+    def prior_logs(self) -> Floats:
+        """Half of the belief is that there is no cycle, and half of either that levels stay; up to
+        a constant, (n,)."""
+        cycle, moves = self.cycles[:, 0] > 0, (self.steps + self.trends)[:, 0] > 0
+        logs = np.zeros(len(cycle))
+        for some in (cycle & moves, cycle & ~moves, ~cycle & moves, ~cycle & ~moves):
+            logs[some] = -log(max(int(some.sum()), 1))
+        return logs
+
+
+def _span(column: Floats) -> slice:
+    """From the first to the last that is not 0."""
+    found = np.flatnonzero(column).tolist() or [0, -1]
+    return slice(found[0], found[-1] + 1)
+
+
+def level_models(*waves: int) -> LevelModels:
+    """First a level that stays, then those that wander by half to 16 percent an hour, then those
+    that go their way for ten or twenty hours; last those that have a daily cycle besides, of each
+    of these numbers of waves."""
+    cycles = product(waves, _CYCLES, _STEPS_OF_CYCLES)
+    return LevelModels.of(
+        [
+            *((step, 0.0, 0.0, 0.0, 0) for step in _STEPS),
+            *((0.0, trend, share, 0.0, 0) for share in _PERSISTENCE for trend in _TRENDS),
+            *((step, 0.0, 0.0, cycle, count) for count, cycle, step in cycles),
+        ]
+    )
+
+
+OF_CAMPAIGNS = level_models(2)
+"""Their daily cycles have waves of a day, and of half a day."""
+
 
 DAY = 24.0
 """Hours."""
@@ -24,6 +117,8 @@ _TWICE = 1.5 * DAY
 
 FARTHEST = 30.0
 """Log ratios beyond which none is looked for: they would overflow, and mean nothing."""
+
+_TINY = np.finfo(float).tiny
 
 _KNOWN = 1e-15
 """Variance of a log ratio from which on there is nothing to learn: less is rounding."""
@@ -169,35 +264,24 @@ def _modes(low: Floats, spreads: Floats, observed: Floats, expected: Floats) -> 
     Source: with b = low + spread * observed the zero is b - w, where
     w + ln w = ln(spread * expected) + b; Corless and Jeffrey, The Wright omega function, AISC 2002.
     """
-    ends, product = low + spreads * observed, spreads * expected
+    ends, scale = low + spreads * observed, spreads * expected
     seen = np.log(np.maximum(observed, _TINY)) - np.log(np.maximum(expected, _TINY))
     found: Floats = np.minimum(ends, np.maximum(low, seen))
     np.minimum(found, FARTHEST, out=found)
-    # In place, and not by np.clip: calls cost more than the work.
     for _ in range(_ROUNDS):
-        rates = np.exp(found)
-        rates *= product
-        step = ends - found
-        step -= rates
+        rates = np.exp(found) * scale
         slopes = rates + 1
-        step /= slopes
-        rates /= slopes
-        rates *= step
-        rates *= 0.5
-        rates += 1
-        step /= rates
-        found += step
-        np.minimum(found, FARTHEST, out=found)
+        step = (ends - found - rates) / slopes
+        step /= step * rates / slopes * 0.5 + 1
+        # Not by np.clip, whose call costs more than the work.
+        found = np.minimum(found + step, FARTHEST)
     far = np.abs(step) > _NEAR
     if far.any():
         from scipy.special import wrightomega  # An API process never gets here.
 
         end = ends[far]
-        found[far] = end - wrightomega(np.log(np.maximum(product[far], _TINY)) + end)
+        found[far] = end - wrightomega(np.log(np.maximum(scale[far], _TINY)) + end)
     return found.clip(-FARTHEST, FARTHEST)
-
-
-_TINY = np.finfo(float).tiny
 
 
 _NEGLIGIBLE = 1e-3
@@ -269,7 +353,7 @@ SPANS = (1, 2, 4, 8, 16)
 class AveragedFilter:
     """Models, and the belief in each, (n,), their sum 1.
 
-    Each of `EVERY` predicts every hour from those before it (Dawid's prequential principle, JRSS A
+    Each predicts every hour from those before it (Dawid's prequential principle, JRSS A
     147, 1984). Belief goes with the Poisson likelihood of all hours so predicted; before there are
     any, half of it is that levels stay. The levels of all models are averaged by it (Hoeting et
     al., Statistical Science 14, 1999).
@@ -309,8 +393,7 @@ class AveragedFilter:
         found = [self._forecast(piece, ages, turns) for piece in series.pieces(peers)]
         parts = peers.gather((missed,) for _, each in found for missed in each)
         missed = np.hstack([np.empty((4, 0)), *(part for (part,) in parts)])
-        alone = peers.count == 1
-        return missed, LevelForecast.joined(each for each, _ in found) if alone else None
+        return missed, None if peers.count > 1 else LevelForecast.joined(each for each, _ in found)
 
     def _forecast(
         self, series: CampaignSeries, ages: Floats, turns: range = range(0)
@@ -319,8 +402,7 @@ class AveragedFilter:
         before, missed = {0: np.zeros((2, len(series.variances)))}, []
         for hour, filtered in enumerate(_steps(self.models, series, ages)):
             if hour in turns:
-                turn = slice(hour, hour + FOLLOWED)
-                missed.append(self._missed(filtered, series, ages, turn))
+                missed.append(self._missed(filtered, series, ages, slice(hour, hour + FOLLOWED)))
             if hour in begins and hour < len(ages):
                 span = slice(hour, len(ages))
                 before[hour] = self._missed(filtered, series, ages, span)[1:3]
@@ -336,9 +418,8 @@ class AveragedFilter:
         past = slice(max(now.start - FOLLOWED, 0), now.start)
         middle = float(ages[now].mean())
         then = filtered.later(float(ages[now.start]) - middle)
-        waves = np.vstack(
-            [_state_weights(age, self.models.most_waves) for age in ages[now].tolist()]
-        )
+        count = self.models.most_waves
+        waves = np.vstack([_state_weights(age, count) for age in ages[now].tolist()])
         levels = waves @ (self.belief @ then.means)
         ratios = np.exp(levels.clip(-FARTHEST, FARTHEST))
         expected = (series.expected[:, now] * ratios.T).sum(axis=1)
@@ -354,10 +435,9 @@ class AveragedFilter:
 
     def strengths(self) -> dict[str, float]:
         """The likeliest model, in standard deviations; nothing if levels stay."""
-        row = int(np.argmax(self.belief))
-        step, trend, persistence, cycle, _ = (
-            float(column[row, 0]) for column in self.models.columns
-        )
+        row, models = int(np.argmax(self.belief)), self.models
+        columns = models.steps, models.trends, models.persistence, models.cycles
+        step, trend, persistence, cycle = (float(column[row, 0]) for column in columns)
         found = {"campaign_cycle": sqrt(cycle)} if cycle else {}
         if trend:
             return {**found, "campaign_trend": sqrt(trend), "campaign_persistence": persistence}
@@ -403,8 +483,7 @@ def _gains(models: LevelModels, series: CampaignSeries, ages: Floats) -> tuple[F
     for hour, filtered in enumerate(_steps(models, series, ages)):
         if hour < len(ages):
             found = filtered.at(float(ages[hour]))
-            gains += found @ series.observed[:, hour]
-            gains -= np.expm1(found) @ series.expected[:, hour]
+            gains += found @ series.observed[:, hour] - np.expm1(found) @ series.expected[:, hour]
     return gains, filtered
 
 

@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrators.pooled.level_models import OF_CAMPAIGNS
-from calibrators.pooled.state_space import AveragedFilter, CampaignSeries, LevelFilter, daily_cycles
+from calibrators.pooled.state_space import (
+    OF_CAMPAIGNS,
+    AveragedFilter,
+    CampaignSeries,
+    LevelFilter,
+    daily_cycles,
+)
 from tests.calibrators.pooled.fit_levels import fit_levels
 
 HOURS = 48

@@ -6,11 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibrators.pooled.level_models import LevelModels
 from calibrators.pooled.levels import jump_rate
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.pooled.serving import learnt_variance, mixture_variance
-from calibrators.pooled.state_space import SPANS, AveragedFilter, CampaignSeries
+from calibrators.pooled.state_space import SPANS, AveragedFilter, CampaignSeries, LevelModels
 
 HOURS = 48
 RATE, JUMP = 0.01, 0.5

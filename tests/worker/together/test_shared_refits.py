@@ -167,9 +167,9 @@ def test_the_busiest_campaigns_are_filtered_once_by_all_together(stored, workers
     first, helper = workers.worker("first"), workers.worker("second")
     filtered, gains = [], state_space._gains
 
-    def counting(series, *others):
+    def counting(models, series, ages):
         filtered.append(len(series.variances))
-        return gains(series, *others)
+        return gains(models, series, ages)
 
     monkeypatch.setattr(state_space, "_gains", counting)
     alone(workers)
