@@ -17,7 +17,7 @@ _MOST_NAMES: Final = 4 * MOST_ROWS
 """Names that are remembered, those of rows that are gone among them; then all is read anew."""
 _READ_AGAIN: Final = 50_000
 """Rows of older hours that a refit reads again, of those that held the fewest: history that is sent
-or loaded late finds them empty. More of them would cost large refits a quarter of a second."""
+or loaded late finds them empty. More of them would be read from the store at each refit."""
 
 
 class RowSums(NamedTuple):
