@@ -23,7 +23,7 @@ try:
 except ImportError:
     compiled = None
 
-_SLOT_BYTES: Final = 32
+_SLOT_BYTES, _PLACE_BYTES = 32, 8
 _ADDED: Final = 4096
 """Names at a time, so that no step keeps the other threads of a process waiting."""
 
@@ -61,8 +61,9 @@ class LeftTexts(Sequence[str]):
 class JsonTexts(LeftTexts):
     """Those of one byte at least in an array of JSON, in ASCII and without escapes."""
 
-    def __init__(self, array: Any, length: int) -> None:
-        self.array, self._length = array, length
+    def __init__(self, array: Any, places: bytes) -> None:
+        """`places` are those of `number` texts, as a compiled index reads them."""
+        self.array, self.places, self.number = array, places, len(places) // _PLACE_BYTES
 
     def _bytes(self) -> bytes:
         return bytes(self.array)
@@ -70,15 +71,15 @@ class JsonTexts(LeftTexts):
     @classmethod
     def of(cls, array: Any, longest: int) -> Self | None:
         """None of what is no array of such texts of up to so many bytes, or without a compiler."""
-        number = compiled.count_texts(array, longest) if compiled else 0
-        return cls(array, number) if number else None
+        places = compiled.find_texts(array, longest) if compiled else b""
+        return cls(array, places) if places else None
 
     def __len__(self) -> int:
-        return self._length
+        return self.number
 
     def fill(self, index: Any, rows: Integers) -> bool:
         is_plain = isinstance(index, PlainIndex)
-        return bool(index.fill(self, rows) if is_plain else index.fill_json(self.array, rows))
+        return bool(index.fill(self, rows) if is_plain else index.fill_json(self, rows))
 
     def _texts(self) -> list[str]:
         return cast(list[str], json.loads(self._bytes()))

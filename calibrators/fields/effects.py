@@ -152,7 +152,7 @@ class _FieldTerm:
 
     def _taken(self, given: JsonTexts, column: Floats) -> Floats:
         found = np.empty(len(given))
-        compiled.fill_products((given.array,), (self.names,), (column,), found, None)
+        compiled.fill_products((given,), (self.names,), (column,), found, None)
         return found
 
 
@@ -394,11 +394,10 @@ class FieldEffects:
         self, probabilities: Floats, campaigns: Sequence[str] | str, fields: Mapping[str, Given]
     ) -> Floats:
         """Probabilities, (n,), with the effects in them; 0 and 1 stay."""
-        texts = [fields.get(name) for name in self._in_one_step]
-        arrays = tuple(each.array for each in texts if type(each) is JsonTexts)
-        if arrays and len(arrays) == len(texts):
+        texts = tuple(map(fields.get, self._in_one_step))
+        if set(map(type, texts)) == {JsonTexts}:
             found = np.empty(len(probabilities))
-            compiled.fill_products(arrays, self._names, self._ratios, found, probabilities)
+            compiled.fill_products(texts, self._names, self._ratios, found, probabilities)
             return found
         raised = probabilities * self.odds_ratios(campaigns, fields, len(probabilities))
         below = 1.0 - probabilities

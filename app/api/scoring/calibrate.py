@@ -58,7 +58,7 @@ from app.api.scoring.fields import (
     with_effects,
     with_groups,
 )
-from app.api.scoring.intervals import columns_wanted, quantile_columns, quantiles
+from app.api.scoring.intervals import columns_wanted, quantiles
 from app.api.scoring.products import (
     FOR_PRODUCTS,
     CalibratedFactor,
@@ -153,7 +153,8 @@ def _with_columns(
     if request.model_version is not UNSET:
         names = _of_version(names, request.model_version, "model_version")
     fields = fields_of(request.fields, number, settings)
-    return given._replace(campaigns=names, units=units, fields=fields)
+    target, _, scores, places, _, arm, factors, values, _ = given
+    return TargetScores(target, names, scores, places, units, arm, factors, values, fields)
 
 
 def _scores_of_product(
@@ -409,7 +410,7 @@ def _response(
     request = read_request(body, settings, most_slowly)
     given = read_scores_of(request, settings)
     wants_quantiles = request.interval is not UNSET or request.quantile is not UNSET
-    levels_wanted = columns_wanted(request, settings) if wants_quantiles else None
+    wanted = columns_wanted(request, settings) if wants_quantiles else None
     if caller.campaigns:
         check_sees(given, request, caller)
     snapshot = resources.refresher.current
@@ -427,8 +428,9 @@ def _response(
     more = _effects(given, parts) if explain else {}
     if explain and request.names_versions:
         more["model_versions"] = merged(given, parts, _MODEL_VERSIONS)
-    if levels_wanted:
-        more |= quantile_columns(given, parts, levels_wanted, settings)
+    if wanted:
+        found = quantiles(given, parts, wanted.levels, settings, wanted.field)
+        more |= zip(wanted.names, found, strict=True)
     return _json(probabilities, levels, arms, snapshot, parts, **more)
 
 

@@ -39,12 +39,14 @@ def fields_of(
     for name, values in given.items():
         if name not in settings.fields:
             raise ValidationError(f"fields.{name}", unknown_field(settings.fields))
+        if type(values) is JsonTexts and values.number == scores:
+            continue
         if isinstance(values, str):
             _check_values((values,), f"fields.{name}")
         elif len(values) != scores:
             found = f"has {len(values)} items beside {scores} scores"
             raise ValidationError(f"fields.{name}", f"{found}; the columns must be equally long")
-        elif type(values) is not JsonTexts:
+        else:
             _check_values(values, f"fields.{name}[{{}}]")
     return given
 

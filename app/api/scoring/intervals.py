@@ -1,10 +1,11 @@
 """Intervals and quantiles of calibrated probabilities, for requests that ask for them."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from app.api.scoring.arms import CalibratedScores, ColumnsOfArm, TargetScores
 from app.api.scoring.requests import CalibrateRequest
@@ -13,46 +14,44 @@ from app.strict_json import ValidationError
 from calibrators.arms import CHALLENGER, RAW
 from calibrators.samples import Floats
 
-LOWER, UPPER, QUANTILE = "lower", "upper", "quantiles"
-"""Columns of an answer in JSON."""
+
+class WantedColumns(NamedTuple):
+    """Columns of quantiles of an answer in JSON, their levels, and the field that asks for the
+    first."""
+
+    names: tuple[str, ...]
+    levels: tuple[float, ...]
+    field: str
+
 
 _POOLED: Final = "pooled"
 _HIGHEST: Final = 1.0 - 2.0**-53
 """The level below 1 that is nearest to it."""
 
 
-def columns_wanted(request: CalibrateRequest, settings: Settings) -> Mapping[str, float]:
-    """By name the level of each column of quantiles in the answer; raises ValidationError for
-    products."""
-    levels: dict[str, float] = {}
-    if request.interval is not UNSET:
-        beyond = (1.0 - request.interval) / 2.0
-        levels |= {LOWER: beyond, UPPER: min(1.0 - beyond, _HIGHEST)}
-    if request.quantile is not UNSET:
-        levels[QUANTILE] = request.quantile
-    if levels and settings.products:
+def columns_wanted(request: CalibrateRequest, settings: Settings) -> WantedColumns:
+    """The columns of quantiles in the answer; raises ValidationError for products."""
+    wanted = _wanted(request.interval, request.quantile)
+    if settings.products:
         rows = () if request.rows is UNSET else request.rows
         for target in {request.target, *(row.target for row in rows)}.intersection(
             settings.products
         ):
             rule = f"{target} is a product; only its factors have intervals"
-            raise ValidationError(_field(levels), rule)
-    return levels
+            raise ValidationError(wanted.field, rule)
+    return wanted
 
 
-def _field(levels: Mapping[str, float]) -> str:
-    return "interval" if LOWER in levels else "quantile"
-
-
-def quantile_columns(
-    given: Sequence[TargetScores],
-    parts: Sequence[CalibratedScores],
-    levels: Mapping[str, float],
-    settings: Settings,
-) -> dict[str, Floats]:
-    """The columns of these levels by name; raises ValidationError as `quantiles`."""
-    found = quantiles(given, parts, tuple(levels.values()), settings, _field(levels))
-    return dict(zip(levels, found, strict=True))
+@lru_cache(1024)
+def _wanted(interval: float | UnsetType, quantile: float | UnsetType) -> WantedColumns:
+    levels: dict[str, float] = {}
+    if interval is not UNSET:
+        beyond = (1.0 - interval) / 2.0
+        levels |= {"lower": beyond, "upper": min(1.0 - beyond, _HIGHEST)}
+    if quantile is not UNSET:
+        levels["quantiles"] = quantile
+    field = "quantile" if interval is UNSET else "interval"
+    return WantedColumns(tuple(levels), tuple(levels.values()), field)
 
 
 def quantiles(

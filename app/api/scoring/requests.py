@@ -128,7 +128,8 @@ def read_request(body: bytes, settings: Settings, most_slowly: float) -> Calibra
         # With pairs it is faster to remember the products of texts.
         longest = 0 if settings.field_pairs else LONGEST_VALUE
         for name, raw in fields.items():
-            fields[name] = JsonTexts.of(raw, longest) or _COLUMN.decode(raw)
+            texts = JsonTexts.of(raw, longest)
+            fields[name] = _COLUMN.decode(raw) if texts is None else texts
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return decode(body, DECODER, RULES, most_slowly)
     return request

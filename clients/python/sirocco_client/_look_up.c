@@ -262,9 +262,24 @@ static Text text_of(PyObject *name) {
     return (Text){"", -1, 0};
 }
 
+/* Whether texts of one length, that a slot holds, are the same; by eight bytes as they are hashed,
+   since a call for a few bytes costs more than they do. */
+static int are_same(const char *some, const char *others, Py_ssize_t length) {
+    uint64_t left = 0, right = 0;
+    if (length < 8) return memcmp(some, others, length) == 0;
+    for (Py_ssize_t from = 0; from + 8 < length; from += 8) {
+        memcpy(&left, some + from, 8);
+        memcpy(&right, others + from, 8);
+        if (left != right) return 0;
+    }
+    memcpy(&left, some + length - 8, 8);
+    memcpy(&right, others + length - 8, 8);
+    return left == right;
+}
+
 static int is_of(const Names *self, const Slot *slot, const Text *text) {
     if (slot->hash != (uint32_t)text->hash || slot->length != text->length) return 0;
-    if (text->length <= INLINE) return memcmp(slot->start, text->start, text->length) == 0;
+    if (text->length <= INLINE) return are_same(slot->start, text->start, text->length);
     Text whole = text_of(PyTuple_GetItem(self->texts, slot->row - 1));
     return whole.length == text->length && memcmp(whole.start, text->start, text->length) == 0;
 }
@@ -558,77 +573,111 @@ static PyObject *fill_quantiles(PyObject *Py_UNUSED(module), PyObject *const *ar
     return released(given, GIVEN, done ? Py_NewRef(Py_None) : NULL);
 }
 
-/* How many texts, all of 1 to so many bytes, an array has, up to so many; 0 of anything else. With
-   names the row of each is written, 0 of one that is not known. */
-static Py_ssize_t texts_in(const Py_buffer *json, Py_ssize_t longest, Py_ssize_t most,
-                           const Names *names, int64_t *rows) {
-    const char *at = json->buf, *end = at + json->len, *text, *quote;
+/* Where a text stands in an array of JSON. */
+typedef struct { uint32_t start, length; } Place;
+
+/* The places of the texts of an array, all of 1 to so many bytes; how many, or 0 of anything else.
+   There is room for one of every four bytes. */
+static Py_ssize_t find_places(const Py_buffer *json, Py_ssize_t longest, Place *places) {
+    const char *start = json->buf, *at = start, *end = at + json->len, *text, *quote;
     Py_ssize_t count = 0;
-    for (char before = '['; at < end && *at == before && count < most; before = ',', count++) {
+    for (char before = '['; at < end && *at == before; before = ',', count++) {
         for (text = at + 1; text < end && *text == ' ';) text++;
         if (text == end || *text++ != '"' || !(quote = memchr(text, '"', end - text))) return 0;
         if (quote == text || quote - text > longest) return 0;
+        places[count] = (Place){(uint32_t)(text - start), (uint32_t)(quote - text)};
         for (at = quote + 1; at < end && *at == ' ';) at++;
-        if (names == NULL) continue;
-        Text name = {text, quote - text, hash_of(text, quote - text)};
-        const Slot *slot = slot_of(names, &name);
-        rows[count] = slot ? slot->row : 0;
     }
     return end - at == 1 && *at == ']' ? count : 0;
 }
 
-/* The same, where they are what stands between their quotes: without escapes, in ASCII. */
+/* Whether all stands in an array as it is: without escapes, in ASCII, and not too long. */
 FOR_EACH_KIND
-static PyObject *count_texts(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
-    Py_buffer json;
+static int is_plain(const Py_buffer *json) {
+    const unsigned char *text = json->buf, *end = text + json->len;
     unsigned char odd = 0;
+    for (; text < end; text++) odd |= (*text < ' ') | (*text == '\\') | (*text >> 7);
+    return !odd && json->len <= UINT32_MAX;
+}
+
+/* The places of the texts of an array, all of 1 to so many bytes; no bytes of anything else. */
+static PyObject *find_texts(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
+    Py_buffer json;
     Py_ssize_t longest = are(n, 2) ? PyLong_AsSsize_t(args[1]) : -1;
     if (PyErr_Occurred() || PyObject_GetBuffer(args[0], &json, PyBUF_SIMPLE) < 0) return NULL;
-    const unsigned char *text = json.buf, *end = text + json.len;
-    for (; text < end; text++) odd |= (*text < ' ') | (*text == '\\') | (*text >> 7);
-    Py_ssize_t count = odd ? 0 : texts_in(&json, longest, PY_SSIZE_T_MAX, NULL, NULL);
-    return released(&json, 1, PyLong_FromSsize_t(count));
+    Place *places = PyMem_Malloc((json.len / 4 + 1) * sizeof(Place));
+    Py_ssize_t count = places && is_plain(&json) ? find_places(&json, longest, places) : 0;
+    PyObject *found = places ? PyBytes_FromStringAndSize((char *)places, count * sizeof(Place))
+                             : PyErr_NoMemory();
+    PyMem_Free(places);
+    return released(&json, 1, found);
 }
 
-/* Writes the rows of as many texts of an array. */
-static int read_rows(const Names *names, PyObject *array, int64_t *rows, Py_ssize_t count) {
-    Py_buffer json;
-    if (PyObject_GetBuffer(array, &json, PyBUF_SIMPLE) < 0) return 0;
-    Py_ssize_t found = texts_in(&json, PY_SSIZE_T_MAX, count, names, rows);
-    PyBuffer_Release(&json);
-    return are_equal(found, count);
+enum { ARRAY, STANDING, OF_TEXTS };
+
+/* The array of texts left in JSON, and where they stand in it: so many, and none beyond it. */
+static int read_texts(PyObject *texts, Py_buffer *given, Py_ssize_t count) {
+    static const char *const names[] = {"array", "places"};
+    for (int i = 0; texts && i < OF_TEXTS; i++) {
+        PyObject *from = PyObject_GetAttrString(texts, names[i]);
+        int done = from && PyObject_GetBuffer(from, &given[i], PyBUF_SIMPLE) == 0;
+        Py_XDECREF(from);
+        if (!done) return 0;
+    }
+    if (!texts || !are_equal(given[STANDING].len, count * (Py_ssize_t)sizeof(Place))) return 0;
+    const Place *places = given[STANDING].buf;
+    uint64_t last = 0, end;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if ((end = (uint64_t)places[i].start + places[i].length) > last) last = end;
+    return are_equal(last > (uint64_t)given[ARRAY].len, 0);
 }
 
-/* As `fill`, of names that stand in an array of JSON. */
-static PyObject *fill_json(PyObject *object, PyObject *const *args, Py_ssize_t n) {
-    Py_buffer to;
+/* Writes the row of each, 0 of one that is not known; whether all are. */
+static int fill_rows(const Names *self, const Py_buffer *given, int64_t *rows, Py_ssize_t count) {
+    const Place *places = given[STANDING].buf;
+    Text texts[AT_ONCE];
     int known = 1;
+    for (Py_ssize_t from = 0, some; from < count; from += some) {
+        for (some = 0; some < AT_ONCE && from + some < count; some++) {
+            const char *start = (const char *)given[ARRAY].buf + places[from + some].start;
+            Py_ssize_t length = places[from + some].length;
+            texts[some] = (Text){start, length, hash_of(start, length)};
+        }
+        known &= fill_some(self, texts, some, rows + from);
+    }
+    return known;
+}
+
+/* As `fill`, of texts that are left in JSON. */
+static PyObject *fill_json(PyObject *object, PyObject *const *args, Py_ssize_t n) {
+    Py_buffer to, given[OF_TEXTS] = {0};
     if (!are(n, 2) || read_column(args[1], &to, "lq", 1, PyBUF_WRITABLE) < 0) return NULL;
-    const int64_t *rows = to.buf;
-    int done = read_rows((Names *)object, args[0], to.buf, size_of(&to, 1));
-    for (Py_ssize_t i = 0; done && i < size_of(&to, 1); i++) known &= rows[i] != 0;
+    PyObject *known = NULL;
+    if (read_texts(args[0], given, size_of(&to, 1)))
+        known = PyBool_FromLong(fill_rows((Names *)object, given, to.buf, size_of(&to, 1)));
     PyBuffer_Release(&to);
-    return done ? PyBool_FromLong(known) : NULL;
+    return released(given, OF_TEXTS, known);
 }
 
 /* Each number by what the column has at the place of its text, or last. */
-static int multiply_by(PyObject *array, PyObject *given, PyObject *by, int64_t *rows,
+static int multiply_by(PyObject *texts, PyObject *names, PyObject *by, int64_t *rows,
                        const Py_buffer *found) {
-    Py_buffer column = {0};
-    Py_ssize_t count = size_of(found, 1), names = are_names(given) ? names_length(given) : -1;
+    Py_buffer column = {0}, given[OF_TEXTS] = {0};
+    Py_ssize_t count = size_of(found, 1), last = are_names(names) ? names_length(names) : -1;
     double *numbers = found->buf;
-    int done = names >= 0 && read_columns(&by, &column, "d") == 0
-               && are_equal(size_of(&column, 1), names + 1)
-               && read_rows((Names *)given, array, rows, count);
+    int done = last >= 0 && read_columns(&by, &column, "d") == 0
+               && are_equal(size_of(&column, 1), last + 1) && read_texts(texts, given, count);
     const double *effects = column.buf;
+    if (done) fill_rows((Names *)names, given, rows, count);
     for (Py_ssize_t i = 0; done && i < count; i++)
-        numbers[i] *= effects[rows[i] && rows[i] <= names ? rows[i] - 1 : names];
+        numbers[i] *= effects[rows[i] && rows[i] <= last ? rows[i] - 1 : last];
+    released(given, OF_TEXTS, NULL);
     released(&column, 1, NULL);
     return done;
 }
 
-/* Writes the products of what columns say of the texts of arrays, or the probabilities whose odds
-   are multiplied by them. */
+/* Writes the products of what columns say of texts that are left in JSON, or the probabilities
+   whose odds are multiplied by them. */
 static PyObject *fill_products(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t n) {
     Py_buffer given[2] = {0};
     int done = are(n, 5) && read_columns(args + 3, given, "Dv") == 0
@@ -656,7 +705,7 @@ static PyMethodDef methods[] = {
     METHOD(at), METHOD(of_row), METHOD(look_up_few), METHOD(look_up), {NULL, NULL, 0, NULL}};
 
 static PyMethodDef functions[] = {
-    METHOD(fill_quantiles), METHOD(count_texts), METHOD(fill_products), {NULL, NULL, 0, NULL}};
+    METHOD(fill_quantiles), METHOD(find_texts), METHOD(fill_products), {NULL, NULL, 0, NULL}};
 
 static PyMethodDef methods_of_names[] = {
     METHOD(add), METHOD(get), METHOD(fill), METHOD(fill_json), METHOD(fill_packed),

@@ -1,6 +1,7 @@
 """Effects of fields: one product by every way, bytes that come back, atlases that carry them."""
 
 import json
+import struct
 from collections.abc import Mapping
 
 import numpy as np
@@ -99,8 +100,11 @@ def test_one_value_for_all_and_fields_that_are_not_given():
 
 def texts(values: Given) -> Given:
     """As they stand in JSON, where they are an array of what may be left there."""
+    if not isinstance(values, list):
+        return values
     array = json.dumps(values).encode()
-    return JsonTexts(array, len(values)) if isinstance(values, list) else values
+    # Python alone, which reads those with escapes too, needs no places.
+    return JsonTexts.of(array, 256) or JsonTexts(array, bytes(8 * len(values)))
 
 
 KNOWN = ("", "a", "ab", "abcdefgh", "abcdefghi", "zürich", 'q"', "b\\", "a\0", "x" * 256)
@@ -148,23 +152,27 @@ def test_texts_in_json_have_the_effects_of_lists_to_the_same_bits(monkeypatch, c
     ),
     st.booleans(),
 )
-def test_texts_that_are_counted_are_those_that_json_has(values, is_dense):
+def test_texts_that_are_found_are_those_that_json_has(values, is_dense):
     separators = (",", ":") if is_dense else (" , ", " : ")
     array = json.dumps(values, ensure_ascii=False, separators=separators).encode()
     unlike = [v for v in values if not v.isascii() or json.dumps(v, ensure_ascii=False) != f'"{v}"']
     plain = not unlike and all(0 < len(value) <= 256 for value in values)
 
-    number = compiled.count_texts(array, 256)
+    left = JsonTexts.of(array, 256)
 
-    assert number == (len(values) if plain else 0)
-    if number:
-        assert json.loads(array) == values
+    assert (left is not None) == (plain and len(values) > 0)
+    if left is not None:
+        places = np.frombuffer(left.places, np.uint32).reshape(-1, 2).tolist()
+        found_there = [array[start : start + length].decode() for start, length in places]
+        assert json.loads(array) == values == found_there
         expected = [KNOWN.index(value) if value in KNOWN else -1.0 for value in values]
-        found = np.empty(number)
+        found, rows = np.empty(len(values)), np.empty(len(values), np.int64)
         column = np.append(np.arange(len(KNOWN)), -1.0)
         names = index_of(KNOWN)
-        compiled.fill_products((array,), (names,), (column,), found, None)
+        compiled.fill_products((left,), (names,), (column,), found, None)
         assert found.tolist() == expected
+        assert left.fill(names, rows) == (-1 not in expected)
+        assert (rows - 1).tolist() == expected
 
 
 ODD_ARRAYS = [b"", b"[", b"]", b"[]", b'"a"', b'["a"', b'["a",]', b'[,"a"]', b'["a""b"]', b'["a"]]']
@@ -173,36 +181,47 @@ ODD_ARRAYS += [b'["\\u0061"]', b'["\\""]', b'["\xc3\xbc"]', b'["\xff"]', b'["%s"
 
 
 @pytest.mark.skipif(compiled is None, reason="there was no compiler")
-def test_what_is_no_array_of_plain_texts_is_not_counted_and_nothing_is_read_beyond_it():
+def test_what_is_no_array_of_plain_texts_is_not_found_and_nothing_is_read_beyond_it():
     table = index_of(("", "a"))
     column, found = np.array([1.0, 2.0, 3.0]), np.empty(1)
+    array, place = b'["a"]', struct.pack("II", 2, 1)
+    left = JsonTexts(array, place)
 
-    for array in ODD_ARRAYS:
-        assert compiled.count_texts(array, 256) == 0
-    assert compiled.count_texts(b'[ "a" , "b"]', 256) == 2
-    for array in (b"[", b'["a"', b'["a","b"]', b'["a', b"", b'["a",'):
+    for odd in ODD_ARRAYS:
+        assert compiled.find_texts(odd, 256) == b""
+    assert compiled.find_texts(b'[ "a" , "b"]', 256) == struct.pack("4I", 3, 1, 9, 1)
+    for places in (b"", place[:7], 2 * place, *(struct.pack("II", *at) for at in BEYOND)):
         with pytest.raises(ValueError, match="unequal"):
-            compiled.fill_products((array,), (table,), (column,), found, None)
+            compiled.fill_products((JsonTexts(array, places),), (table,), (column,), found, None)
+        with pytest.raises(ValueError, match="unequal"):
+            table.fill_json(JsonTexts(array, places), np.empty(1, np.int64))
     for wrong in (
-        ((b'["a"]',), (table,), (column[:2],), found, None),
-        ((b'["a"]',), (table,), (column,), found, np.ones(2)),
+        ((left,), (table,), (column[:2],), found, None),
+        ((left,), (table,), (column,), found, np.ones(2)),
     ):
         with pytest.raises(ValueError, match="unequal"):
             compiled.fill_products(*wrong)
     for wrong in (
-        (b'["a"]', (table,), (column,), found, None),
-        ((b'["a"]',), (), (column,), found, None),
-        ((b'["a"]',), (table,), (), found, None),
-        ((b'["a"]',), ("names",), (column,), found, None),
+        (left, (table,), (column,), found, None),
+        ((left,), (), (column,), found, None),
+        ((left,), (table,), (), found, None),
+        ((left,), ("names",), (column,), found, None),
         ((7,), (table,), (column,), found, None),
-        ((b'["a"]',), (table,), (column.astype("f4"),), found, None),
-        ((b'["a"]',), (table,), (column,), found),
-        ((b'["a"]',), (table,), (column,), found, 7),
+        ((JsonTexts(7, place),), (table,), (column,), found, None),
+        ((left,), (table,), (column.astype("f4"),), found, None),
+        ((left,), (table,), (column,), found),
+        ((left,), (table,), (column,), found, 7),
     ):
-        with pytest.raises((TypeError, ValueError, IndexError, SystemError)):
+        with pytest.raises((TypeError, ValueError, IndexError, SystemError, AttributeError)):
             compiled.fill_products(*wrong)
+    compiled.fill_products((left,), (table,), (column,), found, None)
+    assert found.tolist() == [2.0]
     with pytest.raises(TypeError):
-        compiled.count_texts("[]", 256)
+        compiled.find_texts("[]", 256)
+
+
+BEYOND = [(5, 1), (2, 4), (6, 0), (2**32 - 1, 1), (1, 2**32 - 1), (2**32 - 1, 2**32 - 1)]
+"""Places that are not in five bytes."""
 
 
 def alike() -> list[str]:
