@@ -358,11 +358,15 @@ TARGETS = (
     ),
     *(
         Target(
-            f"soak: memory of the {process}, last quarter over the second",
+            f"soak: memory of the {what}, last quarter over the second",
             2,
             "%",
-            _cell("soak", "whole run", f"{process} MB grown, %"),
+            _cell("soak", "whole run", f"{row}, %"),
         )
-        for process in ("server", "worker")
+        for what, row in (
+            ("server", "server MB grown"),
+            ("server but for its filters of ids", "server MB grown but for filters of ids"),
+            ("worker", "worker MB grown"),
+        )
     ),
 )

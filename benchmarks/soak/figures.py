@@ -73,6 +73,13 @@ class Run:
         at = np.array([note["at"] for note in notes])
         return at, np.array([note["bytes"] for note in notes]).reshape(len(notes), 2) / 1e6
 
+    def filters(self) -> Floats:
+        """MB of filters of ids at the same moments, (n,)."""
+        notes = [note for note in self.notes if note["kind"] == "filters"]
+        seen = np.array([(note["at"], note["bytes"] / 1e6) for note in notes] or [(0.0, 0.0)])
+        found: Floats = np.interp(self.memory()[0], *seen.T)
+        return found
+
 
 def rows_of(run: Run, load: Load, kinds: Sequence[Kind], echo: Load) -> Table:
     """The whole, each kind, all calibrations, each minute with the echo's beside."""
@@ -141,6 +148,7 @@ def _whole(run: Run, load: Load) -> dict[str, Cell]:
         "server MB": float(memory[-1, 0]),
         "worker MB": float(memory[-1, 1]),
         "server MB grown, %": _growth(memory[:, 0]),
+        "server MB grown but for filters of ids, %": _growth(memory[:, 0] - run.filters()),
         "worker MB grown, %": _growth(memory[:, 1]),
         "stolen by the host, s": run.stolen()[0],
         "load late, p99 ms": _p99(load.lateness),

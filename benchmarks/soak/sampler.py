@@ -18,10 +18,12 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
+from redis import Redis
 
 from app.cli.serving.client import ServiceClient
 from app.cli.signals import end_with
 from app.storage.jobs import Jobs
+from app.storage.keys import SHARDS, hours, logs_named
 from app.storage.redis.client import open_redis
 
 LOOK_SECONDS = 0.1
@@ -56,6 +58,18 @@ def stolen_seconds(core: int) -> float:
     return int(columns[_STOLEN]) / os.sysconf("SC_CLK_TCK")
 
 
+def filter_bytes(store: Redis) -> int:
+    """What filters of ids take that processes of the API keep: those of the newest two hours."""
+    members = store.pipeline(transaction=False)
+    for shard in range(SHARDS):
+        members.zrange(hours(shard), -4, -1)
+    logs = [log for shard, some in enumerate(members.execute()) for log in logs_named(shard, some)]
+    filters = store.pipeline(transaction=False)
+    for log in logs:
+        filters.hstrlen(log.packed_ids, "bloom")
+    return sum(filters.execute())
+
+
 def watch(given: Namespace) -> None:
     """Until told to stop."""
     begun = time.monotonic()
@@ -71,6 +85,7 @@ def watch(given: Namespace) -> None:
                 sampled += SAMPLE_SECONDS
             if now >= scraped:
                 scrape(given.url)
+                note(kind="filters", at=now, bytes=filter_bytes(store))
                 scraped += SCRAPE_SECONDS
             if not job and now >= begun + (refits + 0.5) * given.every:
                 as_of = time.time() - refits % WINDOWS * _HOUR_SECONDS

@@ -226,6 +226,7 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
         {"kind": "memory", "at": float(at), "bytes": [(100 + (at >= 75)) * MEGABYTE, MEGABYTE]}
         for at in range(100)
     ]
+    told += [{"kind": "filters", "at": at, "bytes": (at >= 75) * MEGABYTE} for at in (0, 74, 75)]
     told += [{"kind": "asked", "at": 30.0}, {"kind": "done", "at": 40.0, "error": "lost"}]
     told += [{"kind": "asked", "at": 99.99}]
     taken = [0.5] * 31 + [0.75] * 69
@@ -245,6 +246,7 @@ def test_refits_are_told_from_quiet_time_and_memory_by_its_growth():
     assert (whole["errors"], whole["wrong answers"], whole["versions"]) == (3, 1, 4)
     assert whole["errors, saturated"] == 5
     assert whole["server MB grown, %"] == pytest.approx(1)
+    assert whole["server MB grown but for filters of ids, %"] == pytest.approx(0)
     assert whole["worker MB grown, %"] == 0
     assert (whole["load late, p99 ms"], whole["no free connection"]) == (500, 3)
     assert whole["load slow to read, p99 ms"] == 250
