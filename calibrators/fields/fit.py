@@ -16,10 +16,12 @@ fields are fitted jointly by backfitting (Breiman and Friedman, JASA 80, 1985).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import pairwise
 from math import isfinite, log, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.overlap import Overlap
@@ -51,22 +53,26 @@ _OF_CAMPAIGN, _OF_CAMPAIGN_HOUR, _OF_HOUR = 4.0, 20.0, 50.0
 _NONE: Final = 1e-3
 """Log ratios below this are none."""
 
-_AT_ONCE: Final = 512
-"""Rows of which gains are worked out at once: what that takes stays in the processor's cache."""
+_AT_ONCE: Final = 1 << 14
+"""Cells of which gains are worked out at once: what that takes stays in the processor's cache."""
 
 
 class _Foreseen:
-    """Of rows and hours that hold something and have a past, (n,): what was predicted without
-    effects, and the sums of what was before; observed positives, where there were any, and where
-    that was."""
+    """Of cells that have a past, (n,): what was predicted without effects, and the sums of what was
+    before, of which a share is left from each hour to the next; observed positives, where there
+    were any, and where that was."""
 
-    def __init__(self, observed: Floats, expected: Floats, left: Floats) -> None:
-        past_y, past_e = (_past(column, left) for column in (observed, expected))
+    def __init__(self, observed: Floats, expected: Floats, weights: Floats, row: Integers) -> None:
+        """Of all cells of some rows, in the order of rows and hours; weights by their ages."""
+        new = np.diff(row, prepend=-1) != 0
         # What has no past is predicted as without effects, and gains nothing.
-        seen = ((observed > 0) | (expected > 0)) & ((past_y > 0) | (past_e > 0))
-        self.expected, self.past_observed, self.past_expected = (
-            column[seen] for column in (expected, past_y, past_e)
+        seen = ~new & ((observed > 0) | (expected > 0))
+        rows = np.cumsum(new) - 1
+        self.past_observed, self.past_expected = (
+            _past(column * weights, new, rows)[seen] / weights[seen]
+            for column in (observed, expected)
         )
+        self.expected = expected[seen]
         self.some = np.flatnonzero(observed[seen])
         self.observed = observed[seen][self.some]
 
@@ -92,10 +98,13 @@ class _Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """For what predicts each hour best: observed and expected positives, (n, h), and ages, (h,)."""
+    """For what predicts each hour best: observed and expected positives of cells, (m,), their rows,
+    ascending, and hours; ages by hour, (h,)."""
 
     observed: Floats
     expected: Floats
+    row: Integers
+    hour: Integers
     ages: Floats
 
     def best(self, known: _Choice) -> _Choice:
@@ -129,21 +138,29 @@ class _Search:
             last, place = place, max(places[max(place - 1, 0) : place + 2], key=gain)
         return _Choice(gain(place), known.half_life, PSEUDO_COUNTS[place])
 
-    def _foreseen(self, half_life: float) -> Sequence[_Foreseen]:
-        left = np.exp2(np.diff(self.ages, prepend=self.ages[:1]) / half_life)
-        parts = [slice(first, first + _AT_ONCE) for first in range(0, len(self.observed), _AT_ONCE)]
-        return [_Foreseen(self.observed[part], self.expected[part], left) for part in parts]
+    def _foreseen(self, half_life: float) -> list[_Foreseen]:
+        weights, row = _weights(self.ages, half_life)[self.hour], self.row
+        # No row is in two parts.
+        starts = np.unique(np.searchsorted(row, row[_AT_ONCE::_AT_ONCE])).tolist()
+        parts = (slice(*ends) for ends in pairwise([0, *starts, len(row)]))
+        return [
+            _Foreseen(self.observed[part], self.expected[part], weights[part], row[part])
+            for part in parts
+        ]
 
 
-def _past(values: Floats, left: Floats) -> Floats:
-    """The sums of what was before each hour, (n, h), of which the share `left`, (h,), was left
-    from the hour before to each."""
-    found, sums = np.empty(values.shape), np.zeros(len(values))
-    for hour, column in enumerate(np.ascontiguousarray(values.T)):
-        sums *= left[hour]
-        found[:, hour] = sums
-        sums += column
-    return found
+def _weights(ages: Floats, half_life: float) -> Floats:
+    return np.asarray(np.exp2(-ages / half_life))
+
+
+def _past(values: Floats, new: NDArray[np.bool_], rows: Integers) -> Floats:
+    """The sums of the values of a row before each, (n,); `new` says where rows begin, rows which
+    one it is."""
+    found = np.cumsum(values)
+    found -= values
+    found -= found[new][rows]
+    # What was before other rows is taken away but for its last bits.
+    return np.maximum(found, 0.0, out=found)
 
 
 def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
@@ -160,34 +177,40 @@ def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
 class _Term:
     """Ratios of the values of a field, or of rows of a pair or of campaigns.
 
-    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs, and
-        keys, (n,), to which place of a table by ratio and hour.
-    held : observed positives, (size, h). ratios, choice, evidence : what was fitted; the last is
+    rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs.
+    row, hour : of cells, the places of a table by ratio and hour that hold something, (m,), in
+        order; cells, (n,), says to which each row and hour belongs.
+    held : observed positives, (m,). ratios, choice, evidence : what was fitted; the last is
         the observed positives, weighted, (size,). share : what is served of the logarithms.
     """
 
     def __init__(self, rows: TermRows, codes: Integers, names: Sequence[str], hours: int) -> None:
         self.rows, self.codes, self.names, self.share = rows, codes, names, 1.0
-        self.keys = rows.keys(codes, hours)
-        self.held = _by_hour(self.keys, rows.observed, len(names), hours)
+        keys = rows.keys(codes, hours)
+        there = np.zeros(len(names) * hours, np.bool_)
+        there[keys] = True
+        self.cells = (np.cumsum(there, dtype=np.int32) - 1)[keys]
+        self.row, self.hour = np.divmod(np.flatnonzero(there), hours)
+        self.held = sum_at(self.cells, rows.observed, len(self.row))
         self.ratios, self.evidence = np.ones(len(names)), np.zeros(len(names))
         self.choice = _Choice()
 
     def fit(self, expected: Floats, ages: Floats, counted: Floats, known: _Choice | None) -> None:
         """From what is predicted without this term, (n,) by row and hour; the choice stays unless
         one is `known` to begin at."""
-        predicted = _by_hour(self.keys, expected, len(self.names), len(ages)) * counted
-        observed = self.held * counted
-        some = np.flatnonzero(observed)
-        most = np.exp(_BOUND) * predicted.take(some)
-        observed.put(some, np.minimum(observed.take(some), most + 3 * np.sqrt(most) + 3))
+        counted = counted[self.hour]
+        predicted = sum_at(self.cells, expected, len(self.row)) * counted
+        most = np.exp(_BOUND) * predicted
+        observed = np.minimum(self.held * counted, most + 3 * np.sqrt(most) + 3)
         if known is not None:
-            self.choice = _Search(observed, predicted, ages).best(known)
+            self.choice = _Search(observed, predicted, self.row, self.hour, ages).best(known)
         if self.is_none:
             self.ratios = np.ones(len(self.names))
             return
-        weights = np.exp2(-ages / self.choice.half_life)
-        y, e = observed @ weights, predicted @ weights
+        weights = _weights(ages, self.choice.half_life)[self.hour]
+        y, e = (
+            sum_at(self.row, column * weights, len(self.names)) for column in (observed, predicted)
+        )
         self.evidence = y
         found = _ratios(y, e, self.choice.pseudo_count)
         # Centred, so that the levels stay where they are; what has no evidence is none.
@@ -397,7 +420,7 @@ class EffectsFit:
             without = self._without(name) * term.ratios[rows.seconds[rows.rows]]
             # The rest of the campaigns deviate from nothing.
             rest = rows.firsts == self._campaigns.get("", -1)
-            own.held[rest] = 0.0
+            own.held[rest[own.row]] = 0.0
             # Ten times as many ratios as values: what was found is not looked for everywhere again.
             known = self._deviating.get(name, _Choice())
             own.fit(np.where(rest[rows.rows], 0.0, without), self._ages, self._counted, known)
@@ -423,9 +446,12 @@ class EffectsFit:
         """The mean level of the campaigns that a value comes in, by hour, (v, h)."""
         term = self._fields[name]
         levels = term.rows.expected * self._levels.take(self._keys[name])
-        shape = (len(self._values[name]), len(self._ages))
-        own, whole = (_by_hour(term.keys, each, *shape) for each in (levels, term.rows.expected))
-        return np.divide(own, whole, out=np.ones_like(whole), where=whole > 0)
+        found = np.ones((len(self._values[name]), len(self._ages)))
+        own, whole = (
+            sum_at(term.cells, each, len(term.row)) for each in (levels, term.rows.expected)
+        )
+        found[term.row, term.hour] = np.divide(own, whole, out=np.ones_like(own), where=whole > 0)
+        return found
 
     def _found(self, deviations: Mapping[str, _Term]) -> FittedEffects:
         terms = {**self._fields, **self._pairs}
