@@ -281,17 +281,17 @@ class EffectsFit:
     """Fits the effects that hours of a window support; each fit begins where the last one ended."""
 
     def __init__(self, window: FieldWindow, hours: range) -> None:
-        self._campaigns: dict[str, int] = {}
+        self._campaigns = dict(window.campaigns)
         sums = [window.hours[hour] for hour in hours]
         fields = list(dict.fromkeys(name for hour in sums for name in hour.campaigns))
         pairs = list(dict.fromkeys(name for hour in sums for name in hour.pairs))
-        self._values: dict[str, dict[str, int]] = {name: {OTHER: 0} for name in fields}
-        rows: dict[str, TermRows] = {}
-        for name in (*fields, *pairs):
-            held = [hour.campaigns.get(name) or hour.pairs.get(name) for hour in sums]
-            ends = [self._values[end] for end in pair_ends(name)] if name in pairs else None
-            firsts, seconds = ends or (self._campaigns, self._values[name])
-            rows[name] = TermRows(window.numbers.get(name, {}), held, firsts, seconds)
+        self._values = {name: dict(window.values[name]) for name in fields}
+        rows = {
+            name: window.rows(
+                name, [hour.campaigns.get(name) or hour.pairs.get(name) for hour in sums]
+            )
+            for name in (*fields, *pairs)
+        }
         self._fields = {
             name: _Term(rows[name], rows[name].seconds, list(self._values[name]), len(hours))
             for name in fields

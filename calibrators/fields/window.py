@@ -1,14 +1,15 @@
 """What a fit of effects reads of the hours: numbers by campaign and value, names once."""
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from calibrators.bins.table import BinsTable, History, TablesByField
-from calibrators.fields.sums import OTHER, BoundedRows, row_ends, values_alone
+from calibrators.fields.sums import OTHER, BoundedRows, pair_ends, row_ends, values_alone
 from calibrators.samples import Integers, Singles, sum_at
 
 MOST_ROWS: Final = 200_000
@@ -50,12 +51,17 @@ class FieldWindow:
 
     numbers: dict[str, dict[str, int]] = field(default_factory=dict)
     hours: dict[int, HourSums] = field(default_factory=dict)
+    campaigns: dict[str, int] = field(default_factory=dict)
+    values: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Codes of the campaigns, and of each field's values, in the names of rows."""
+    ends: dict[str, "_Ends"] = field(default_factory=dict)
 
     def read(self, history: History, hours: range) -> None:
         """Reads what is missing of these hours, and forgets the others; the newest two again, and
         those that held little, if events still came."""
         if sum(map(len, self.numbers.values())) > _MOST_NAMES:
-            self.numbers, self.hours = {}, {}
+            self.numbers, self.hours, self.ends = {}, {}, {}
+            self.campaigns, self.values = {}, {}
         self.hours = {hour: sums for hour, sums in self.hours.items() if hour in hours}
         again = self._small() | {*hours[-2:]}
         for hour in hours:
@@ -101,8 +107,40 @@ class FieldWindow:
     def _rows(self, name: str, table: BinsTable) -> RowSums:
         numbers = self.numbers.setdefault(name, {})
         rows = [numbers.setdefault(row, len(numbers)) for row in table.campaigns]
+        self._ends_of(name).read(numbers)
         expected, observed = table.outcomes()
         return RowSums(np.array(rows, np.int32), expected.astype("f4"), observed.astype("f4"))
+
+    def _ends_of(self, name: str) -> "_Ends":
+        if name not in self.ends:
+            first, second = pair_ends(name)
+            of_values = [self.values.setdefault(end, {OTHER: 0}) for end in (first, second) if end]
+            self.ends[name] = _Ends(*(of_values if second else (self.campaigns, *of_values)))
+        return self.ends[name]
+
+    def rows(self, name: str, held: Sequence[RowSums | None]) -> "TermRows":
+        """The rows of a field or pair, and what hours hold of them."""
+        return TermRows(tuple(self.numbers.get(name, ())), self._ends_of(name), held)
+
+
+class _Ends:
+    """Codes of the campaign, or value, and of the value that the name of each row has; they are
+    found once, which takes longer than most of what is done with rows."""
+
+    def __init__(self, firsts: dict[str, int], seconds: dict[str, int]) -> None:
+        """The codes of names that are known; new ones get new codes."""
+        self._codes, self._found = (firsts, seconds), (array("i"), array("i"))
+
+    def read(self, numbers: dict[str, int]) -> None:
+        """Those of the last names, which are new."""
+        new = len(numbers) - len(self._found[0])
+        for row in [*islice(reversed(numbers), new)][::-1]:
+            for name, codes, found in zip(row_ends(row), self._codes, self._found, strict=True):
+                found.append(codes.setdefault(name, len(codes)))
+
+    def __iter__(self) -> Iterator[Integers]:
+        """Those of the firsts, (r,), then of the seconds."""
+        return (np.array(found, np.int64) for found in self._found)
 
 
 def _totals(tables: TablesByField) -> tuple[bytes, ...]:
@@ -122,23 +160,15 @@ class TermRows:
     """Rows of a field's campaigns and values, or of a pair's values, hour by hour.
 
     firsts, seconds : the names' codes of each row, (r,).
-    names : those of the seconds, ascending; of a pair, the rows' own.
     rows, hours, expected, observed : of each row and hour that hold something, (n,).
     """
 
     def __init__(
-        self,
-        numbers: Mapping[str, int],
-        sums: Sequence[RowSums | None],
-        firsts: dict[str, int],
-        seconds: dict[str, int],
+        self, labels: Sequence[str], ends: Iterable[Integers], sums: Sequence[RowSums | None]
     ) -> None:
-        """With the numbers of rows' names and what each hour holds; new names get new codes."""
-        self.labels = tuple(numbers)
-        ends = [row_ends(row) for row in numbers]
-        first = [firsts.setdefault(name, len(firsts)) for name, _ in ends]
-        second = [seconds.setdefault(name, len(seconds)) for _, name in ends]
-        self.firsts, self.seconds = np.array(first, np.int64), np.array(second, np.int64)
+        """The rows' names, the codes of their firsts and seconds, and what each hour holds."""
+        self.labels = labels
+        self.firsts, self.seconds = ends
         held = [(hour, part) for hour, part in enumerate(sums) if part is not None]
         none = np.empty(0)
         columns = (np.concatenate([none, *(part[place] for _, part in held)]) for place in range(3))
