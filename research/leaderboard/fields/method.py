@@ -160,6 +160,7 @@ class PooledFields:
         self._groups = grouped and ADVERTISER in shape.values
         self._method = Pooled(groups=FieldGroups(ADVERTISER) if self._groups else None)
         self.notes: Mapping[str, object] = {}
+        self._predicts = False
 
     def observe(self, hour: FieldHour, /) -> None:
         """See `FieldMethod`."""
@@ -171,7 +172,7 @@ class PooledFields:
         tables = FieldTables.from_events(campaigns, values, self._pairs, columns)
         self._tables[number] = tables
         self._past.add(number, events)
-        if hour.number % REFIT_BEFORE == 0:
+        if not self._predicts and hour.number % REFIT_BEFORE == 0:
             self._refit(float(number + 1))
 
     def _refit(self, moment: float) -> None:
@@ -192,6 +193,7 @@ class PooledFields:
 
     def predict(self, hour: FieldHour, /) -> Floats:
         """See `FieldMethod`."""
+        self._predicts = True
         self._refit(float(FIRST_HOUR + hour.number))
         served = self._atlas.look_up(self._rows(hour), hour.events.scores)
         effects = self._atlas.effects

@@ -52,7 +52,7 @@ class Scores:
     excess, impressions : divergence from the truth, summed, and of how many impressions.
     new_excess, new_impressions : the same of campaigns that are new.
     sums : (3, v) impressions, predicted and observed positives of each value, by field.
-    seconds : of CPU, those of its child processes too.
+    seconds : of CPU, in the scored hours, those of its child processes too.
     """
 
     excess: float = 0.0
@@ -113,6 +113,10 @@ class Run:
         """Play hour after hour and yield its number; the hours [first, first + scored) count."""
         for number in range(first + scored):
             hour = self.platform.hour(number)
+            if number == first:
+                # What some do in the hours before, others begin with here.
+                for scores in self.scores.values():
+                    scores.seconds = 0.0
             if number >= first:
                 self._score(hour)
             for who in self._there():
