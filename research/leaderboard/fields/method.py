@@ -8,6 +8,7 @@ from typing import Final, Protocol, Self
 
 import numpy as np
 
+from calibrators.fields.columns import Codes
 from calibrators.fields.sums import PAIR, FieldColumn, FieldTables
 from calibrators.maps.atlas import Atlas
 from calibrators.maps.groups import FieldGroups
@@ -207,9 +208,10 @@ class PooledFields:
         columns = (self._rows(hour), hour.events.scores, served, levels)
         return self._atlas.quantiles(*columns, *(self._given(hour) if by_fields else ()))
 
-    def _given(self, hour: FieldHour) -> tuple[list[str], dict[str, list[str]]]:
-        fields = {
-            name: [names[code] for code in hour.fields[name].tolist()]
-            for name, names in self._values.items()
+    def _given(self, hour: FieldHour) -> tuple[list[str], dict[str, Codes]]:
+        columns = {
+            name: FieldColumn(names, hour.fields[name]) for name, names in self._values.items()
         }
-        return [self._names[code] for code in hour.campaigns.tolist()], fields
+        effects = self._atlas.effects
+        codes = {} if effects is None else effects.coded(columns)
+        return [self._names[code] for code in hour.campaigns.tolist()], codes
