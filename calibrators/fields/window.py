@@ -125,17 +125,17 @@ class FieldWindow:
 
 class _Ends:
     """Codes of the campaign, or value, and of the value that the name of each row has; they are
-    found once, which takes longer than most of what is done with rows."""
+    found once, not at each refit."""
 
     def __init__(self, firsts: dict[str, int], seconds: dict[str, int]) -> None:
         """The codes of names that are known; new ones get new codes."""
-        self._codes, self._found = (firsts, seconds), (array("i"), array("i"))
+        self.codes, self._found = (firsts, seconds), (array("i"), array("i"))
 
     def read(self, numbers: dict[str, int]) -> None:
         """Those of the last names, which are new."""
         new = len(numbers) - len(self._found[0])
         for row in [*islice(reversed(numbers), new)][::-1]:
-            for name, codes, found in zip(row_ends(row), self._codes, self._found, strict=True):
+            for name, codes, found in zip(row_ends(row), self.codes, self._found, strict=True):
                 found.append(codes.setdefault(name, len(codes)))
 
     def __iter__(self) -> Iterator[Integers]:

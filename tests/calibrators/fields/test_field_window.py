@@ -4,7 +4,7 @@ import numpy as np
 
 from calibrators.bins.table import History
 from calibrators.fields import window as field_window
-from calibrators.fields.sums import FieldColumn, FieldTables
+from calibrators.fields.sums import SEPARATOR, FieldColumn, FieldTables
 from calibrators.fields.window import FieldWindow
 
 
@@ -41,3 +41,30 @@ def test_the_newest_two_hours_are_read_again_if_events_came(monkeypatch):
     assert window.hours[3] is before[3], "nothing came"
     window.read(History(5.0, [], [*tables, hour((1, 0))].__getitem__), range(1, 5))
     assert sorted(window.hours) == [1, 2, 3, 4]
+
+
+def test_names_that_come_later_get_codes_behind_those_that_are_known():
+    """Of rows, of both ends of their names, and of pairs."""
+    window = FieldWindow()
+
+    def tables(devices, places):
+        n = np.arange(2)
+        return FieldTables.from_events(
+            FieldColumn(("shoes", "hats"), n),
+            {"device": FieldColumn(devices, n), "place": FieldColumn(places, n)},
+            ("device*place",),
+            (np.full(2, 0.5), np.ones(2), np.ones(2)),
+        )
+
+    hours = [tables(("ios", "web"), ("top", "side")), tables(("tv", "web"), ("side", "top"))]
+    window.read(History(1.0, [], hours.__getitem__), range(1))
+    first = {name: [*ends] for name, ends in window.ends.items()}
+    window.read(History(2.0, [], hours.__getitem__), range(2))
+
+    for name, ends in window.ends.items():
+        firsts, seconds = ({code: text for text, code in codes.items()} for codes in ends.codes)
+        named = zip(*(ends_of.tolist() for ends_of in ends), strict=True)
+        rows = [SEPARATOR.join((firsts[one], seconds[other])) for one, other in named]
+        assert rows == [*window.numbers[name]]
+        for before, now in zip(first[name], ends, strict=True):
+            assert now[: len(before)].tolist() == before.tolist()

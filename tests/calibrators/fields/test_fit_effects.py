@@ -2,9 +2,13 @@
 carried by `pooled` so that levels stay; and what the guard makes of effects that are far off."""
 
 from functools import cache
+from math import log
+from unittest.mock import patch
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from calibrators import Atlas, BinsTable
 from calibrators.bins.table import History
@@ -214,6 +218,42 @@ def test_what_is_left_out_of_a_search_is_no_better(size, deviation, monkeypatch)
     monkeypatch.setattr("calibrators.fields.fit._WORSE", len(PSEUDO_COUNTS))
     monkeypatch.setattr(_Search, "_near", everywhere)
     assert both_fits(window) == found
+
+
+@given(
+    st.dictionaries(
+        st.tuples(st.integers(0, 9), st.integers(0, 7)),
+        st.tuples(st.integers(0, 3), st.sampled_from([0.0, 0.3, 2.0])),
+        max_size=60,
+    ),
+    st.sampled_from(HALF_LIVES),
+    st.sampled_from(PSEUDO_COUNTS),
+    st.sampled_from([1, 7, 1 << 14]),
+)
+def test_a_gain_is_that_of_predicting_each_hour_from_those_before_it(
+    held, half_life, count, at_once
+):
+    """As two loops add it up; rows and hours in any order, some of which hold nothing."""
+    cells = sorted(held)
+    row, hour = np.array(cells, np.int64).reshape(-1, 2).T
+    observed, expected = np.array([held[cell] for cell in cells], float).reshape(-1, 2).T
+    ages = np.arange(8.0)[::-1] + 0.5
+    with patch("calibrators.fields.fit._AT_ONCE", at_once):
+        parts = _Search(observed, expected, row, hour, ages)._foreseen(half_life)
+
+    gain = 0.0
+    for one, when in cells:
+        y, e = (
+            sum(
+                held[one, before][place] * 2 ** -((ages[before] - ages[when]) / half_life)
+                for before in range(when)
+                if (one, before) in held
+            )
+            for place in range(2)
+        )
+        ratio = min(max((count + y) / (count + e), 1 / 8), 8)
+        gain += held[one, when][0] * log(ratio) - held[one, when][1] * (ratio - 1)
+    assert sum(part.gain(count) for part in parts) == pytest.approx(gain, abs=1e-9)
 
 
 def everywhere(search: _Search, _known: object) -> _Choice:
