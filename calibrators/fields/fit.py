@@ -286,12 +286,7 @@ class EffectsFit:
         fields = list(dict.fromkeys(name for hour in sums for name in hour.campaigns))
         pairs = list(dict.fromkeys(name for hour in sums for name in hour.pairs))
         self._values = {name: dict(window.values[name]) for name in fields}
-        rows = {
-            name: window.rows(
-                name, [hour.campaigns.get(name) or hour.pairs.get(name) for hour in sums]
-            )
-            for name in (*fields, *pairs)
-        }
+        rows = {name: TermRows(window, name, sums) for name in (*fields, *pairs)}
         self._fields = {
             name: _Term(rows[name], rows[name].seconds, list(self._values[name]), len(hours))
             for name in fields

@@ -1,7 +1,7 @@
 """What a fit of effects reads of the hours: numbers by campaign and value, names once."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Final, NamedTuple
@@ -54,7 +54,8 @@ class FieldWindow:
     campaigns: dict[str, int] = field(default_factory=dict)
     values: dict[str, dict[str, int]] = field(default_factory=dict)
     """Codes of the campaigns, and of each field's values, in the names of rows."""
-    ends: dict[str, "_Ends"] = field(default_factory=dict)
+    ends: dict[str, tuple["array[int]", "array[int]"]] = field(default_factory=dict)
+    """By field or pair the codes of both ends of the rows' names."""
 
     def read(self, history: History, hours: range) -> None:
         """Reads what is missing of these hours, and forgets the others; the newest two again, and
@@ -107,40 +108,20 @@ class FieldWindow:
     def _rows(self, name: str, table: BinsTable) -> RowSums:
         numbers = self.numbers.setdefault(name, {})
         rows = [numbers.setdefault(row, len(numbers)) for row in table.campaigns]
-        self._ends_of(name).read(numbers)
+        self._part(name, numbers)
         expected, observed = table.outcomes()
         return RowSums(np.array(rows, np.int32), expected.astype("f4"), observed.astype("f4"))
 
-    def _ends_of(self, name: str) -> "_Ends":
-        if name not in self.ends:
-            first, second = pair_ends(name)
-            of_values = [self.values.setdefault(end, {OTHER: 0}) for end in (first, second) if end]
-            self.ends[name] = _Ends(*(of_values if second else (self.campaigns, *of_values)))
-        return self.ends[name]
-
-    def rows(self, name: str, held: Sequence[RowSums | None]) -> "TermRows":
-        """The rows of a field or pair, and what hours hold of them."""
-        return TermRows(tuple(self.numbers.get(name, ())), self._ends_of(name), held)
-
-
-class _Ends:
-    """Codes of the campaign, or value, and of the value that the name of each row has; they are
-    found once, not at each refit."""
-
-    def __init__(self, firsts: dict[str, int], seconds: dict[str, int]) -> None:
-        """The codes of names that are known; new ones get new codes."""
-        self.codes, self._found = (firsts, seconds), (array("i"), array("i"))
-
-    def read(self, numbers: dict[str, int]) -> None:
-        """Those of the last names, which are new."""
-        new = len(numbers) - len(self._found[0])
-        for row in [*islice(reversed(numbers), new)][::-1]:
-            for name, codes, found in zip(row_ends(row), self.codes, self._found, strict=True):
-                found.append(codes.setdefault(name, len(codes)))
-
-    def __iter__(self) -> Iterator[Integers]:
-        """Those of the firsts, (r,), then of the seconds."""
-        return (np.array(found, np.int64) for found in self._found)
+    def _part(self, name: str, numbers: dict[str, int]) -> None:
+        """The names of new rows: once, not at each refit."""
+        first, second = pair_ends(name)
+        of_values = [self.values.setdefault(end, {OTHER: 0}) for end in (first, second) if end]
+        codes = of_values if second else [self.campaigns, *of_values]
+        ends = self.ends.setdefault(name, (array("i"), array("i")))
+        new = islice(reversed(numbers), len(numbers) - len(ends[0]))
+        for row in [*new][::-1]:
+            for end, known, found in zip(row_ends(row), codes, ends, strict=True):
+                found.append(known.setdefault(end, len(known)))
 
 
 def _totals(tables: TablesByField) -> tuple[bytes, ...]:
@@ -163,13 +144,12 @@ class TermRows:
     rows, hours, expected, observed : of each row and hour that hold something, (n,).
     """
 
-    def __init__(
-        self, labels: Sequence[str], ends: Iterable[Integers], sums: Sequence[RowSums | None]
-    ) -> None:
-        """The rows' names, the codes of their firsts and seconds, and what each hour holds."""
-        self.labels = labels
-        self.firsts, self.seconds = ends
-        held = [(hour, part) for hour, part in enumerate(sums) if part is not None]
+    def __init__(self, window: FieldWindow, name: str, sums: Sequence[HourSums]) -> None:
+        """Of a field or pair, in these hours."""
+        self.labels = tuple(window.numbers[name])
+        self.firsts, self.seconds = (np.array(found, np.int64) for found in window.ends[name])
+        parts = [each.campaigns.get(name) or each.pairs.get(name) for each in sums]
+        held = [(hour, part) for hour, part in enumerate(parts) if part is not None]
         none = np.empty(0)
         columns = (np.concatenate([none, *(part[place] for _, part in held)]) for place in range(3))
         rows, self.expected, self.observed = columns

@@ -58,13 +58,17 @@ def test_names_that_come_later_get_codes_behind_those_that_are_known():
 
     hours = [tables(("ios", "web"), ("top", "side")), tables(("tv", "web"), ("side", "top"))]
     window.read(History(1.0, [], hours.__getitem__), range(1))
-    first = {name: [*ends] for name, ends in window.ends.items()}
+    first = {name: [*map(list, ends)] for name, ends in window.ends.items()}
     window.read(History(2.0, [], hours.__getitem__), range(2))
 
-    for name, ends in window.ends.items():
-        firsts, seconds = ({code: text for text, code in codes.items()} for codes in ends.codes)
-        named = zip(*(ends_of.tolist() for ends_of in ends), strict=True)
-        rows = [SEPARATOR.join((firsts[one], seconds[other])) for one, other in named]
+    texts = {name: [*codes] for name, codes in window.values.items()}
+    campaigns = texts["campaign"] = [*window.campaigns]
+    assert sorted(campaigns) == ["hats", "shoes"]
+    assert texts["device"][-1] == "tv", "it came last"
+    for name, (firsts, seconds) in window.ends.items():
+        one, other = name.split("*") if "*" in name else ("campaign", name)
+        named = zip(firsts, seconds, strict=True)
+        rows = [SEPARATOR.join((texts[one][a], texts[other][b])) for a, b in named]
         assert rows == [*window.numbers[name]]
-        for before, now in zip(first[name], ends, strict=True):
-            assert now[: len(before)].tolist() == before.tolist()
+        for before, now in zip(first[name], (firsts, seconds), strict=True):
+            assert now[: len(before)].tolist() == before
