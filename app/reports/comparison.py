@@ -46,7 +46,11 @@ def compare_page(compared: Compared, conclusion: str) -> Page:
         sections=[
             Section("By how much do they differ?", about(compared), [_lifts(found)]),
             Section("All metrics", HOW_TO_READ, [Table(header, rows, note=STARRED)]),
-            _reliability(scored),
+            Section(
+                "Predicted and actual",
+                "A is the first model, B the second.",
+                [reliability_of(scored, _SIDES), quantiles_of(scored, _SIDES)],
+            ),
             Section("By hour and by campaign", "", places),
             _ranking(found),
         ],
@@ -78,14 +82,6 @@ def _lifts(found: ModelComparison) -> Chart:
         " lower loss, a higher AUC. The bar is the 95 % interval; a filled mark is beyond chance.",
         unit="%",
         heading="metric",
-    )
-
-
-def _reliability(scored: ScoredEvents) -> Section:
-    return Section(
-        "Predicted and actual",
-        "A is the first model, B the second.",
-        [reliability_of(scored, _SIDES), quantiles_of(scored, _SIDES)],
     )
 
 

@@ -169,11 +169,6 @@ def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
     return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND), out=found)
 
 
-def _by_hour(keys: Integers, values: Floats, size: int, hours: int) -> Floats:
-    """Sums of values, (n,), by their places in a table (size, hours)."""
-    return sum_at(keys, values, size * hours).reshape(size, hours)
-
-
 class _Term:
     """Ratios of the values of a field, or of rows of a pair or of campaigns.
 
@@ -314,7 +309,7 @@ class EffectsFit:
             self._totals = np.where(found[0] > self._totals[0], found, self._totals)
 
     def _by_campaign(self, name: str, values: Floats) -> Floats:
-        return _by_hour(self._keys[name], values, len(self._campaigns), self._product.shape[1])
+        return sum_at(self._keys[name], values, self._product.size).reshape(self._product.shape)
 
     def fit(self, ages: Floats, counted: Floats) -> FittedEffects:
         """With the hours' ages at the middle, (h,), and what they count, (h,): 0 of an outage, and

@@ -173,11 +173,10 @@ def quantile_chart(series: Series) -> Chart:
 def _scale_quantiles(ratios: Iterable[Floats], series: Series) -> Scale:
     held = list(ratios)
     ends = [1.0 + end for found in series.values() for end in _interval(found)]
-    return ratio_scale([*held, *within_reach(ends, held, _REACH_QUANTILES)], form=_signed)
-
-
-def _signed(ratio: float) -> str:
-    return _signed_error(round(ratio - 1.0, 9))
+    return ratio_scale(
+        [*held, *within_reach(ends, held, _REACH_QUANTILES)],
+        form=lambda ratio: _signed_error(round(ratio - 1.0, 9)),
+    )
 
 
 def _signed_error(error: float) -> str:
