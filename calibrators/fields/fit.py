@@ -21,7 +21,6 @@ from math import isfinite, log, sqrt
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calibrators.fields.effects import EffectTable, FieldEffects
 from calibrators.fields.overlap import Overlap
@@ -62,15 +61,15 @@ class _Foreseen:
     before, of which a share is left from each hour to the next; observed positives, where there
     were any, and where that was."""
 
-    def __init__(self, observed: Floats, expected: Floats, weights: Floats, row: Integers) -> None:
-        """Of all cells of some rows, in the order of rows and hours; weights by their ages."""
-        new = np.diff(row, prepend=-1) != 0
+    def __init__(
+        self, observed: Floats, expected: Floats, weights: Floats, starts: Integers
+    ) -> None:
+        """Of all cells of rows that start there, in the order of hours; weights by their ages."""
+        seen = (observed > 0) | (expected > 0)
         # What has no past is predicted as without effects, and gains nothing.
-        seen = ~new & ((observed > 0) | (expected > 0))
-        rows = np.cumsum(new) - 1
+        seen[starts] = False
         self.past_observed, self.past_expected = (
-            _past(column * weights, new, rows)[seen] / weights[seen]
-            for column in (observed, expected)
+            _past(column * weights, starts)[seen] / weights[seen] for column in (observed, expected)
         )
         self.expected = expected[seen]
         self.some = np.flatnonzero(observed[seen])
@@ -98,13 +97,13 @@ class _Choice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Search:
-    """For what predicts each hour best: observed and expected positives of cells, (m,), their rows,
-    ascending, and hours; ages by hour, (h,)."""
+    """For what predicts each hour best: observed and expected positives of cells, (m,), row by row,
+    their hours, ascending, and where rows start; ages by hour, (h,)."""
 
     observed: Floats
     expected: Floats
-    row: Integers
     hour: Integers
+    starts: Integers
     ages: Floats
 
     def best(self, known: _Choice) -> _Choice:
@@ -139,26 +138,29 @@ class _Search:
         return _Choice(gain(place), known.half_life, PSEUDO_COUNTS[place])
 
     def _foreseen(self, half_life: float) -> list[_Foreseen]:
-        weights, row = _weights(self.ages, half_life)[self.hour], self.row
+        weights, ends = (
+            _weights(self.ages, half_life)[self.hour],
+            np.append(self.starts, len(self.hour)),
+        )
         # No row is in two parts.
-        starts = np.unique(np.searchsorted(row, row[_AT_ONCE::_AT_ONCE])).tolist()
-        parts = (slice(*ends) for ends in pairwise([0, *starts, len(row)]))
-        return [
-            _Foreseen(self.observed[part], self.expected[part], weights[part], row[part])
-            for part in parts
-        ]
+        cuts = self.starts.searchsorted(np.arange(_AT_ONCE, len(weights), _AT_ONCE))
+        parts = []
+        for first, behind in pairwise([0, *np.unique(cuts).tolist(), len(self.starts)]):
+            start, part = ends[first], slice(ends[first], ends[behind])
+            columns = (self.observed[part], self.expected[part], weights[part])
+            parts.append(_Foreseen(*columns, self.starts[first:behind] - start))
+        return parts
 
 
 def _weights(ages: Floats, half_life: float) -> Floats:
     return np.asarray(np.exp2(-ages / half_life))
 
 
-def _past(values: Floats, new: NDArray[np.bool_], rows: Integers) -> Floats:
-    """The sums of the values of a row before each, (n,); `new` says where rows begin, rows which
-    one it is."""
+def _past(values: Floats, starts: Integers) -> Floats:
+    """The sums of the values of a row before each, (n,), of rows that start there."""
     found = np.cumsum(values)
     found -= values
-    found -= found[new][rows]
+    found -= np.repeat(found[starts], np.diff(starts, append=len(values)))
     # What was before other rows is taken away but for its last bits.
     return np.maximum(found, 0.0, out=found)
 
@@ -174,7 +176,7 @@ class _Term:
 
     rows : what the hours hold; codes, (r,), says to which of `size` ratios each row belongs.
     row, hour : of cells, the places of a table by ratio and hour that hold something, (m,), in
-        order; cells, (n,), says to which each row and hour belongs.
+        order, which start anew at `starts`; cells, (n,), says to which each row and hour belongs.
     held : observed positives, (m,). ratios, choice, evidence : what was fitted; the last is
         the observed positives, weighted, (size,). share : what is served of the logarithms.
     """
@@ -186,6 +188,7 @@ class _Term:
         there[keys] = True
         self.cells = (np.cumsum(there, dtype=np.int32) - 1)[keys]
         self.row, self.hour = np.divmod(np.flatnonzero(there), hours)
+        self.starts = np.flatnonzero(np.diff(self.row, prepend=-1))
         self.held = sum_at(self.cells, rows.observed, len(self.row))
         self.ratios, self.evidence = np.ones(len(names)), np.zeros(len(names))
         self.choice = _Choice()
@@ -195,22 +198,28 @@ class _Term:
         one is `known` to begin at."""
         counted = counted[self.hour]
         predicted = sum_at(self.cells, expected, len(self.row)) * counted
-        most = np.exp(_BOUND) * predicted
-        observed = np.minimum(self.held * counted, most + 3 * np.sqrt(most) + 3)
+        observed = self.held * counted
+        some = np.flatnonzero(observed)
+        most = np.exp(_BOUND) * predicted.take(some)
+        observed.put(some, np.minimum(observed.take(some), most + 3 * np.sqrt(most) + 3))
         if known is not None:
-            self.choice = _Search(observed, predicted, self.row, self.hour, ages).best(known)
+            self.choice = _Search(observed, predicted, self.hour, self.starts, ages).best(known)
         if self.is_none:
             self.ratios = np.ones(len(self.names))
             return
         weights = _weights(ages, self.choice.half_life)[self.hour]
-        y, e = (
-            sum_at(self.row, column * weights, len(self.names)) for column in (observed, predicted)
-        )
+        y, e = (self._by_row(column * weights) for column in (observed, predicted))
         self.evidence = y
         found = _ratios(y, e, self.choice.pseudo_count)
         # Centred, so that the levels stay where they are; what has no evidence is none.
         centre = e.sum() / (e @ found) if e.sum() > 0 else 1.0
         self.ratios = np.where((y > 0) | (e > 0), found * centre, 1.0)
+
+    def _by_row(self, values: Floats) -> Floats:
+        found = np.zeros(len(self.names))
+        if len(self.starts):
+            found[self.row[self.starts]] = np.add.reduceat(values, self.starts)
+        return found
 
     @property
     def is_none(self) -> bool:

@@ -54,7 +54,9 @@ def as_markdown(results: Sequence[Result]) -> str:
         "Excess log loss x 10^6": _table(results, lambda each, who: each[who]["excess"], ",.0f"),
         "That of new campaigns": _table(born, lambda each, who: each[who]["new_excess"], ",.0f"),
         "Field-RCE over the truth's, mean of the fields": _rce_table(results),
-        "CPU seconds of the scored hours": _table(results, lambda each, who: each[who]["cpu"], ",.0f"),
+        "CPU seconds of the scored hours": _table(
+            results, lambda each, who: each[who]["cpu"], ",.0f"
+        ),
     }
     return "\n".join(f"**{title}**\n\n{table}\n" for title, table in tables.items())
 

@@ -239,7 +239,8 @@ def test_a_gain_is_that_of_predicting_each_hour_from_those_before_it(
     observed, expected = np.array([held[cell] for cell in cells], float).reshape(-1, 2).T
     ages = np.arange(8.0)[::-1] + 0.5
     with patch("calibrators.fields.fit._AT_ONCE", at_once):
-        parts = _Search(observed, expected, row, hour, ages)._foreseen(half_life)
+        starts = np.flatnonzero(np.diff(row, prepend=-1))
+        parts = _Search(observed, expected, hour, starts, ages)._foreseen(half_life)
 
     gain = 0.0
     for one, when in cells:
