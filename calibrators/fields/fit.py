@@ -138,10 +138,8 @@ class _Search:
         return _Choice(gain(place), known.half_life, PSEUDO_COUNTS[place])
 
     def _foreseen(self, half_life: float) -> list[_Foreseen]:
-        weights, ends = (
-            _weights(self.ages, half_life)[self.hour],
-            np.append(self.starts, len(self.hour)),
-        )
+        weights = _weights(self.ages, half_life)[self.hour]
+        ends = np.append(self.starts, len(weights))
         # No row is in two parts.
         cuts = self.starts.searchsorted(np.arange(_AT_ONCE, len(weights), _AT_ONCE))
         parts = []
