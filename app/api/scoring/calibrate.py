@@ -153,8 +153,7 @@ def _with_columns(
     if request.model_version is not UNSET:
         names = _of_version(names, request.model_version, "model_version")
     fields = fields_of(request.fields, number, settings)
-    target, _, scores, places, _, arm, factors, values, _ = given
-    return TargetScores(target, names, scores, places, units, arm, factors, values, fields)
+    return given._replace(campaigns=names, units=units, fields=fields)
 
 
 def _scores_of_product(
