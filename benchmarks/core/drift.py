@@ -28,7 +28,7 @@ from calibrators.evidence import ESTIMATE_ROOM, HOURLY_SD, PcocEvidence, bound_o
 from calibrators.guard import guard
 from calibrators.pooled import Pooled
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import LevelHierarchy
+from calibrators.pooled.levels import CountedHours, LevelHierarchy
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
 from evaluation.simulation.ad_platform import Platform
@@ -124,7 +124,8 @@ def _served(seen: Campaigns, now: int, weighted: bool) -> Floats:
     levels = {"fitted": np.log(own), "variances": variances}
     block = CampaignHours.of(expected * shape[:, None], observed, **levels)
     block = block._replace(weights=hours.weights, begun=hours.begun)
-    found = LevelHierarchy.of([block], ages).levels([block])
+    counted = CountedHours.of(hours.outage, ages)
+    found = LevelHierarchy.of([block], counted).levels([block])
     return np.asarray(shape * np.exp(found.shifts))
 
 

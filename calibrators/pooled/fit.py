@@ -265,7 +265,9 @@ _ROUNDS, _STEPS = 60, 30
 _LEAP = 2
 """Every so many rounds the priors go where the last two lead: the fewest that show where."""
 
-_SETTLED, _NEAR, _CONVERGED = 1e-3, 0.5, 1e-9
+_SETTLED, _NEAR = 1e-3, 0.5
+_CONVERGED = 2e-4
+"""A step leaves about the square of what it moves: 1e-8 log-odds."""
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ principle, JRSS A 147, 1984). What it gains in Poisson log likelihood over no sh
 log loss that a served map would have saved, and it adds over hours, campaigns and blocks of them.
 
 Ratios are of rates, and are found in their logarithms; what is added to a score is in log-odds, see
-`in_log_odds`.
+`serving.in_log_odds`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,12 +34,13 @@ from calibrators.pooled.outliers import (
     outage_hours,
     starts,
 )
-from calibrators.pooled.serving import learnt_variance, mixture_variance
+from calibrators.pooled.serving import in_log_odds, learnt_variance, mixture_variance
 from calibrators.pooled.state_space import (
     AHEAD,
     FARTHEST,
     FOLLOWED,
     JUMP,
+    OF_CAMPAIGNS,
     AveragedFilter,
     CampaignSeries,
     LevelForecast,
@@ -68,6 +69,20 @@ _HALF_LIVES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 24.0)
 """Hours, of which the data choose one for the target and one for the groups."""
 
 
+class Movements(NamedTuple):
+    """How target, groups and campaigns may move."""
+
+    # Of a target down to waves of four hours, as far as its hours are likelier so: a morning that
+    # comes and goes within a few hours. Groups are seen against the target, which has it, and have
+    # the clicks for eight hours.
+    target: LevelModels = level_models(3, 6)
+    groups: LevelModels = level_models(3)
+    campaigns: LevelModels = OF_CAMPAIGNS
+
+
+ALL_MOVEMENTS = Movements()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Levels:
     """What to add to log-odds.
@@ -81,6 +96,7 @@ class Levels:
     set_aside : (c,), whether the newest hour counts nothing because of bots or an outage.
     strengths : the half-lives and pseudo-counts that the data chose, for reports; where the data
         choose no shift, there is none.
+    movements : those that are believed.
     """
 
     shifts: Floats
@@ -92,6 +108,7 @@ class Levels:
     frozen: bool
     strengths: Mapping[str, float] = field(default_factory=dict)
     set_aside: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    movements: Movements = ALL_MOVEMENTS
 
     def of_all(self, peers: Peers) -> "Levels":
         """Those of all workers' campaigns, for the first of them."""
@@ -100,44 +117,24 @@ class Levels:
         return replace(self, shifts=shifts, variances=variances, set_aside=set_aside)
 
 
-_SURE = 1 - 1e-9
-"""Rates that are higher cannot rise."""
-
-
-def in_log_odds(ratios: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
-    """From log ratios of expected positives and their variances, (n,) each, to what their
-    probabilities differ by in log-odds, and the variances of that.
-
-    rates : (n,), in [0, 1), the mean probability p of these positives: a shift d in log-odds
-        changes their number by (1 - p) d, to the first order. It takes p no farther than half-way
-        to 1.
-    """
-    rates = np.clip(rates, np.finfo(float).tiny, _SURE)
-    moved = np.minimum(np.exp(ratios) * rates, (1 + rates) / 2)
-    shifts = np.log(moved / rates) - np.log1p(-moved) + np.log1p(-rates)
-    return shifts, variances / (1 - moved) ** 2
-
-
-def in_log_ratios(levels: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
-    """The reverse, of levels that are in the probabilities already: the log ratios by which they
-    changed the positives, (n,), and the variances before that of ratios."""
-    without = (1 - rates) * np.exp(np.clip(levels, -FARTHEST, FARTHEST))
-    whole = rates + without
-    return np.log(whole), variances * (without / whole) ** 2
-
-
 def levels_of_blocks(
-    blocks: Sequence[CampaignHours], ages: Floats, groups: int, peers: Peers = ALONE
+    blocks: Sequence[CampaignHours],
+    ages: Floats,
+    groups: int,
+    peers: Peers = ALONE,
+    movements: Movements = ALL_MOVEMENTS,
 ) -> Levels:
     """The levels of the campaigns of one block or more, in their order; the weights are those of
-    these hours, whatever they weighed. `groups`: how many groups there are."""
+    these hours, whatever they weighed. `groups`: how many groups there are; `movements`: those that
+    are tried."""
     scratch = scratch_of(blocks)
     found = scratch.kept(block_weights(blocks, ages, peers))
     weighed = scratch.kept(
         block._replace(weights=each.weights, begun=each.begun)
         for block, each in zip(blocks, found, strict=True)
     )
-    levels = LevelHierarchy.of(weighed, ages, groups, peers=peers).levels(weighed)
+    hours = CountedHours.of(found[0].outage, ages)
+    levels = LevelHierarchy.of(weighed, hours, groups, peers, movements).levels(weighed)
     return replace(levels, set_aside=np.concatenate([each.set_aside for each in found]))
 
 
@@ -165,12 +162,11 @@ class CountedHours(NamedTuple):
     frozen: bool
 
     @classmethod
-    def of(
-        cls, blocks: Iterable[CampaignHours], ages: Floats, peers: Peers = ALONE
-    ) -> "CountedHours":
-        """Leaves out what is incomplete, and tracking outages."""
-        complete = complete_hours(ages)
-        out = outage_hours(PlatformHours.of(blocks, peers))[complete]
+    def of(cls, outage: NDArray[np.bool_], ages: Floats) -> "CountedHours":
+        """Leaves out what is incomplete, and the hours of a tracking outage, (h,); ages as
+        `complete_hours` has them."""
+        ages = np.maximum(ages, 0.0)
+        out = outage[complete_hours(ages)]
         behind = int(np.flatnonzero(~out)[-1]) + 1 if not out.all() else 0
         kept = ages[:behind]
         frozen = behind < len(out)
@@ -210,8 +206,7 @@ class Amounts(NamedTuple):
         return cls(*sums)
 
     def ratios(self, weights: Floats, pseudo_count: float) -> Floats:
-        """Of the sums over hours with these weights, (h,) or (h, t): (k + observed) /
-        (k + expected), as `_ratios` has it."""
+        """Of the sums over hours with these weights, (h,) or (h, t), as `_ratios` has it."""
         return _ratios(self.observed @ weights, self.expected @ weights, pseudo_count)
 
     def gains(self, ages: Floats, half_life: float) -> Floats:
@@ -222,8 +217,8 @@ class Amounts(NamedTuple):
         seen = (self.observed > 0) | (self.expected > 0)
         columns = (self.observed, self.expected, past_observed, past_expected)
         y, e, past_y, past_e = (column[seen] for column in columns)
-        ratios = (_ratios(past_y, past_e, count) for count in PSEUDO_COUNTS.tolist())
-        return np.array([float(y @ np.log(r) - e @ (r - 1)) for r in ratios])
+        ratios = _ratios(past_y, past_e, PSEUDO_COUNTS[:, None])
+        return np.asarray(np.log(ratios) @ y - (ratios - 1) @ e)
 
 
 def _past_weights(ages: Floats, half_life: float) -> Floats:
@@ -232,10 +227,10 @@ def _past_weights(ages: Floats, half_life: float) -> Floats:
     return np.where(since >= 0, np.exp2(-np.maximum(since, 0.0) / half_life), 0.0)
 
 
-def _ratios(observed: Floats, expected: Floats, pseudo_count: float) -> Floats:
-    if not np.isfinite(pseudo_count):
-        return np.ones_like(observed)
-    found = (pseudo_count + observed) / (pseudo_count + expected)
+def _ratios(observed: Floats, expected: Floats, pseudo_count: Floats | float) -> Floats:
+    """(k + observed) / (k + expected) within `_BOUND` of 1; 1 where k is infinite."""
+    shares = 1 / np.asarray(pseudo_count)
+    found = (1 + observed * shares) / (1 + expected * shares)
     return np.clip(found, np.exp(-_BOUND), np.exp(_BOUND))
 
 
@@ -247,6 +242,7 @@ class LevelPath(NamedTuple):
     before : (n, h), as known when each hour began.
     now : (n,), at the moment.
     variances : (n,), of the logarithms of the ratios in the hour that is served.
+    cycles : the models of daily cycles that are believed.
     """
 
     model: LevelModel
@@ -254,12 +250,13 @@ class LevelPath(NamedTuple):
     before: Floats
     now: Floats
     variances: Floats
+    cycles: LevelModels
 
     @classmethod
     def of(cls, amounts: Amounts, ages: Floats, models: LevelModels) -> "LevelPath":
         """Of the half-life and pseudo-count that would have predicted these rows best, once their
         daily cycles, of these models, are taken out of them."""
-        cycles = np.exp(_cycles(amounts, ages, models))
+        cycles, believed = _cycles(amounts, ages, models)
         jumps = jump_levels(amounts.expected * cycles[:, :-1], amounts.observed)
         cycles *= np.exp(jumps.clip(-_BOUND, _BOUND))
         level = Amounts(amounts.observed, amounts.expected * cycles[:, :-1])
@@ -278,8 +275,9 @@ class LevelPath(NamedTuple):
         most = np.exp(_BOUND)
         served = np.clip(now * cycles[:, -1], 1 / most, most)
         each = cycles[:, :-1]
-        found = cls(LevelModel(half_life, count), then * each, before * each, served, now)
-        return found._replace(variances=_path_variances(level, before, now))
+        variances = _path_variances(level, before, now)
+        chosen = LevelModel(half_life, count)
+        return cls(chosen, then * each, before * each, served, variances, believed)
 
 
 _JUMPS_OF_PATHS = (0.01, 0.1)
@@ -299,25 +297,19 @@ def _path_variances(amounts: Amounts, before: Floats, now: Floats) -> Floats:
     return mixture_variance(amounts.observed, served, np.full(len(now), missed), *_JUMPS_OF_PATHS)
 
 
-_OF_GROUPS = level_models(3)
-"""With waves of the daily cycle down to eight hours: groups have the clicks for it."""
-
-_OF_TARGET = level_models(3, 6)
-"""And down to four hours as far as its hours are likelier so: a morning that comes and goes within
-a few hours. Groups are seen against the target, which has it."""
-
 _ORDINARY = 0.1
 """Variance of a level of target or group before its first hour, in log ratio."""
 
 
-def _cycles(amounts: Amounts, ages: Floats, models: LevelModels) -> Floats:
-    """Log ratios of the daily cycles of n rows in each hour, and in that which is served,
-    (n, h + 1)."""
+def _cycles(amounts: Amounts, ages: Floats, models: LevelModels) -> tuple[Floats, LevelModels]:
+    """Ratios of the daily cycles of n rows in each hour, and in that which is served, (n, h + 1),
+    and the models that are believed."""
     none = np.zeros(amounts.observed.shape)
     if not len(none):
-        return np.zeros((0, len(ages) + 1))
+        return np.ones((0, len(ages) + 1)), models
     series = CampaignSeries(*amounts, none, np.full(len(none), _ORDINARY))
-    return daily_cycles(series, ages, models, np.append(ages, -AHEAD))
+    found, believed = daily_cycles(series, ages, models, np.append(ages, -AHEAD))
+    return np.exp(found), believed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -346,17 +338,21 @@ class LevelHierarchy:
 
     @classmethod
     def of(
-        cls, blocks: Sequence[CampaignHours], ages: Floats, groups: int = 0, peers: Peers = ALONE
+        cls,
+        blocks: Sequence[CampaignHours],
+        hours: CountedHours,
+        groups: int = 0,
+        peers: Peers = ALONE,
+        movements: Movements = ALL_MOVEMENTS,
     ) -> "LevelHierarchy":
-        """From all blocks, which are gone through four times; ages as `complete_hours` has them,
-        `groups` how many there are."""
-        hours = CountedHours.of(blocks, np.maximum(ages, 0.0), peers)
-        target, of_groups = _paths(blocks, hours, groups, peers)
+        """From all blocks, which are gone through three times; `groups` how many there are,
+        `movements` those that are tried."""
+        target, of_groups = _paths(blocks, hours, groups, peers, movements)
         own = (_own_series(hours.of_block(block), target, of_groups) for block in blocks)
         busiest = reduce(CampaignSeries.with_more, own, CampaignSeries.none(len(hours.ages)))
         parts = map(CampaignSeries._make, peers.gather([busiest]))
         busiest = reduce(CampaignSeries.with_more, parts)
-        campaigns = AveragedFilter.of(busiest, hours.ages, peers=peers)
+        campaigns = AveragedFilter.of(busiest, hours.ages, movements.campaigns, peers)
         missed, forecast = campaigns.tried(busiest, hours.ages, peers)
         if len(blocks) != 1 or len(blocks[0].groups) != len(busiest.variances):
             forecast = None
@@ -379,6 +375,7 @@ class LevelHierarchy:
             group_variances=variances[:-1],
             frozen=self.hours.frozen,
             strengths=self._strengths(),
+            movements=Movements(self.target.cycles, self.groups.cycles, self.campaigns.models),
         )
 
     def _shifts(self, block: CampaignHours) -> Floats:
@@ -462,16 +459,16 @@ def _own_series(block: CampaignHours, target: LevelPath, groups: LevelPath) -> C
 
 
 def _paths(
-    blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, peers: Peers
+    blocks: Iterable[CampaignHours], hours: CountedHours, groups: int, peers: Peers, of: Movements
 ) -> tuple[LevelPath, LevelPath]:
     counted = map(hours.of_block, blocks)
     each = (np.stack(Amounts.of_groups(block, groups)) for block in counted)
     sums = Amounts(*peers.sum(each))
     whole = Amounts(*(amount.sum(axis=0, keepdims=True) for amount in sums))
-    target = LevelPath.of(whole, hours.ages, _OF_TARGET)
+    target = LevelPath.of(whole, hours.ages, of.target)
     named = Amounts(sums.observed[:-1], sums.expected[:-1] * target.then)
-    found = LevelPath.of(named, hours.ages, _OF_GROUPS)
+    found = LevelPath.of(named, hours.ages, of.groups)
     none = np.ones((1, len(hours.ages)))
     then, before = (np.vstack([rows, none]) for rows in (found.then, found.before))
     now, variances = np.append(found.now, 1.0), np.append(found.variances, 0.0)
-    return target, LevelPath(found.model, then, before, now, variances)
+    return target, LevelPath(found.model, then, before, now, variances, found.cycles)

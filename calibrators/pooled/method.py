@@ -20,17 +20,19 @@ from calibrators.pooled.families import family_names
 from calibrators.pooled.fit import NO_STEPS, Shape
 from calibrators.pooled.hierarchy import Tree, own_levels
 from calibrators.pooled.levels import (
+    ALL_MOVEMENTS,
     CountedHours,
     Levels,
+    Movements,
     block_weights,
-    in_log_ratios,
     levels_of_blocks,
 )
-from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.outliers import CampaignHours, PlatformHours, outage_hours
 from calibrators.pooled.pushes import ScoreScale, names_of_rows
 from calibrators.pooled.serving import (
     CurveUncertainty,
     ServedKnots,
+    in_log_ratios,
     missing_variance,
     served_curves,
     served_shared_curves,
@@ -158,7 +160,8 @@ class _Fields(NamedTuple):
     def fit(self, blocks: Sequence[CampaignHours], ages: Floats, hours: int) -> FittedEffects:
         """The effects that the first of so many hours support, those that have an age; the
         campaigns' show which are an outage. Without the effects, but at the first."""
-        counted = CountedHours.of(blocks, np.maximum(ages, 0.0), self.peers).counted
+        outage = outage_hours(PlatformHours.of(blocks, self.peers))
+        counted = CountedHours.of(outage, ages).counted
         found = FittedEffects(None, {}, np.empty(0))
         if self.effects is not None:
             weights = np.pad(counted * 1.0, (0, hours - len(counted)))
@@ -324,7 +327,8 @@ class _Refit:
         forget_entries()
         # First, so that nothing which it begins with knows the newest hour.
         tried = self._tried_levels(hours) if self._trial and self._past.stop else None
-        levels, effects = self._levels(hours, self._ages)
+        likely = ALL_MOVEMENTS if tried is None else tried[0].movements
+        levels, effects = self._levels(hours, self._ages, likely)
         del hours
         levels = levels.of_all(self._peers)
         trial = None if tried is None else (tried[0].of_all(self._peers), tried[1])
@@ -370,11 +374,12 @@ class _Refit:
         return _Served(campaigns, knots, every, spreads)
 
     def _levels(
-        self, hours: Sequence[CampaignHours], ages: Floats
+        self, hours: Sequence[CampaignHours], ages: Floats, movements: Movements = ALL_MOVEMENTS
     ) -> tuple[Levels, FittedEffects | None]:
         """Of its own campaigns, and the effects of fields, of which the hours are freed first."""
         freed, effects = self._with_fields(hours, ages)
-        return levels_of_blocks(freed, ages, len(self._groups), self._peers), effects
+        groups, peers = len(self._groups), self._peers
+        return levels_of_blocks(freed, ages, groups, peers, movements), effects
 
     def _uncertainty(self) -> CurveUncertainty:
         """Where `Spreads` are kept."""

@@ -396,3 +396,29 @@ def _ends(means: Floats, deviations: Floats, weights: Floats) -> Floats:
 def _along(covariances: Floats, directions: Floats) -> Floats:
     """Variances, (c, n), of (c or 1, k, k) along (c or 1, n, k)."""
     return np.asarray(((directions @ covariances) * directions).sum(axis=2))
+
+
+_SURE = 1 - 1e-9
+"""Rates that are higher cannot rise."""
+
+
+def in_log_odds(ratios: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
+    """From log ratios of expected positives and their variances, (n,) each, to what their
+    probabilities differ by in log-odds, and the variances of that.
+
+    rates : (n,), in [0, 1), the mean probability p of these positives: a shift d in log-odds
+        changes their number by (1 - p) d, to the first order. It takes p no farther than half-way
+        to 1.
+    """
+    rates = np.clip(rates, np.finfo(float).tiny, _SURE)
+    moved = np.minimum(np.exp(ratios) * rates, (1 + rates) / 2)
+    shifts = np.log(moved / rates) - np.log1p(-moved) + np.log1p(-rates)
+    return shifts, variances / (1 - moved) ** 2
+
+
+def in_log_ratios(levels: Floats, variances: Floats, rates: Floats) -> tuple[Floats, Floats]:
+    """The reverse, of levels that are in the probabilities already: the log ratios by which they
+    changed the positives, (n,), and the variances before that of ratios."""
+    without = (1 - rates) * np.exp(np.clip(levels, -_OUTERMOST, _OUTERMOST))
+    whole = rates + without
+    return np.log(whole), variances * (without / whole) ** 2

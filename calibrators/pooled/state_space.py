@@ -4,10 +4,10 @@ Which of a few models of how levels move fits the campaigns, and where it puts e
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from itertools import product
-from math import log, sqrt
+from math import sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -31,6 +31,8 @@ class LevelModels:
     persistence : the share of a trend that is left after an hour, in [0, 1).
     cycles : variance of each of the two amplitudes of the day's wave, in log ratio; 0 for none.
     waves : how many the daily cycle has: of a day, of half a day, and so on.
+    prior_logs : of the belief in each before any hour, up to a constant, (n,): half of it is that
+        there is no cycle, and half of either that levels stay.
 
     Source: Harrison and Stevens, JRSS B 38, 1976; damped: Gardner and McKenzie, Management Science
     31, 1985; seasonal effects in Fourier form: West and Harrison, Bayesian Forecasting and Dynamic
@@ -42,16 +44,19 @@ class LevelModels:
     persistence: Floats
     cycles: Floats
     waves: Floats
+    prior_logs: Floats
 
     @classmethod
     def of(cls, rows: list[tuple[float, float, float, float, int]]) -> "LevelModels":
         """From a row (step, trend, persistence, cycle, waves) each."""
-        return cls(*np.array(rows, np.float64).reshape(-1, 5).T[:, :, None])
+        columns = np.array(rows, np.float64).reshape(-1, 5).T
+        steps, trends, _, cycles, _ = columns
+        kinds = 2 * (cycles > 0) + (steps + trends > 0)
+        return cls(*[*columns[:, :, None], -np.log(np.bincount(kinds)[kinds])])
 
     def chosen(self, rows: Integers) -> "LevelModels":
-        """Some of them."""
-        columns = self.steps, self.trends, self.persistence, self.cycles, self.waves
-        return LevelModels(*(column[rows] for column in columns))
+        """Some of them; beliefs beforehand stay as they are among all."""
+        return LevelModels(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     @cached_property
     def ordinary(self) -> Floats:
@@ -72,16 +77,6 @@ class LevelModels:
     def most_waves(self) -> int:
         """Of any cycle."""
         return int(self.waves[self.cycling].max(initial=0))
-
-    @cached_property
-    def prior_logs(self) -> Floats:
-        """Half of the belief is that there is no cycle, and half of either that levels stay; up to
-        a constant, (n,)."""
-        cycle, moves = self.cycles[:, 0] > 0, (self.steps + self.trends)[:, 0] > 0
-        logs = np.zeros(len(cycle))
-        for some in (cycle & moves, cycle & ~moves, ~cycle & moves, ~cycle & ~moves):
-            logs[some] = -log(max(int(some.sum()), 1))
-        return logs
 
 
 def _span(column: Floats) -> slice:
@@ -444,13 +439,16 @@ class AveragedFilter:
         return {**found, "campaign_step": sqrt(step)} if step else found
 
 
-def daily_cycles(series: CampaignSeries, ages: Floats, models: LevelModels, at: Floats) -> Floats:
+def daily_cycles(
+    series: CampaignSeries, ages: Floats, models: LevelModels, at: Floats
+) -> tuple[Floats, LevelModels]:
     """The cycles alone, averaged over these models, at moments of these ages, (t,): log ratios,
-    (c, t)."""
+    (c, t). And the models that are believed."""
     models = _possible(models, series, ages)
     found = [_gains(models, piece, ages) for piece in series.pieces()]
     belief = _belief(models, np.sum([gains for gains, _ in found], axis=0))
-    return np.concatenate([_cycles(belief, filtered, at) for _, filtered in found])
+    cycles = np.concatenate([_cycles(belief, filtered, at) for _, filtered in found])
+    return cycles, models.chosen(np.flatnonzero(belief))
 
 
 def _cycles(belief: Floats, filtered: LevelFilter, at: Floats) -> Floats:

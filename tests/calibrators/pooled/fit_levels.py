@@ -3,7 +3,7 @@
 import numpy as np
 
 from calibrators.pooled.change_points import hour_weights
-from calibrators.pooled.levels import LevelHierarchy, Levels
+from calibrators.pooled.levels import CountedHours, LevelHierarchy, Levels
 from calibrators.pooled.outliers import CampaignHours
 from calibrators.samples import Floats
 
@@ -18,10 +18,11 @@ def fit_levels(
     **own: object,
 ) -> Levels:
     """Those of one block; without weights, those of `hour_weights`."""
+    found = hour_weights(expected, observed, ages)
     if weights is None:
-        found = hour_weights(expected, observed, ages)
         weights, begun = found.weights, found.begun
     block = CampaignHours.of(expected, observed, **own)  # type: ignore[arg-type]
     block = block._replace(weights=weights, begun=block.begun if begun is None else begun)
     count = int(block.groups.max(initial=-1)) + 1
-    return LevelHierarchy.of([block], np.asarray(ages), count).levels([block])
+    hours = CountedHours.of(found.outage, np.asarray(ages))
+    return LevelHierarchy.of([block], hours, count).levels([block])

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from calibrators.pooled.levels import in_log_odds, in_log_ratios
+from calibrators.pooled.levels import ALL_MOVEMENTS, levels_of_blocks
+from calibrators.pooled.outliers import CampaignHours
+from calibrators.pooled.serving import in_log_odds, in_log_ratios
 from calibrators.pooled.state_space import FARTHEST, _modes
 from tests.calibrators.pooled.fit_levels import fit_levels
 from tests.calibrators.pooled.levels_oracle import levels
@@ -276,3 +278,16 @@ def test_a_level_is_found_however_far_it_is_from_what_was_believed(low, spread, 
     assert found == pytest.approx(
         np.clip(true, -FARTHEST, FARTHEST), abs=1e-3 * max(deviation, 0.1)
     )
+
+
+@pytest.mark.parametrize("positives", [2.0, 50.0])
+def test_movements_that_are_believed_say_what_all_say(positives):
+    """Those that the trial leaves out need not be filtered for the levels of the hour after."""
+    block = CampaignHours.of(*platform(3, hours=48, positives=positives, drift=0.1))
+    every = levels_of_blocks([block], ages_of(48), 0)
+    few = levels_of_blocks([block], ages_of(48), 0, movements=every.movements)
+
+    assert len(every.movements.campaigns.steps) < len(ALL_MOVEMENTS.campaigns.steps) / 2
+    assert few.shifts == pytest.approx(every.shifts, abs=1e-12)
+    assert few.variances == pytest.approx(every.variances, rel=1e-9)
+    assert few.target_shift == pytest.approx(every.target_shift, abs=1e-12)

@@ -77,7 +77,7 @@ def test_the_cycle_alone_is_what_comes_back_every_day():
     """Above a level that stays, known at any moment, before and after."""
     levels = days(HOURS) + 0.3
     seen = courses(levels, positives=5_000.0)
-    found = daily_cycles(seen, AGES, OF_CAMPAIGNS, np.append(AGES, -0.5))
+    found, _ = daily_cycles(seen, AGES, OF_CAMPAIGNS, np.append(AGES, -0.5))
     assert np.abs(found[:, :-1] - days(HOURS)).max() < 0.05
     assert found[:, -1] == pytest.approx(found[:, HOURS - 24], abs=1e-9)
 
