@@ -24,6 +24,8 @@ PIECE_BYTES: Final = 16 * 1024
 MOST_EVENT_BYTES: Final = 128 * 1024
 _LONGEST_PIECE: Final = PIECE_BYTES + MOST_EVENT_BYTES
 _TOO_LONG: Final = f"not JSON, or an event of more than {MOST_EVENT_BYTES} bytes"
+_BROKEN_LINES: Final = 512
+"""Of a piece at once: it may have thousands that are short."""
 SLICE_SECONDS: Final = 0.001
 """Work on broken events is laid down for others after so long."""
 
@@ -111,8 +113,10 @@ def _lines(body: bytes) -> Iterator[_Piece]:
         if events is not None:
             yield _Piece(events, are_events=True)
         else:
-            held = (line for line in text.split(b"\n") if line.strip())
-            yield _Piece([*chain.from_iterable(map(_objects, held))])
+            held = [line for line in text.split(b"\n") if line.strip()]
+            for first in range(0, max(len(held), 1), _BROKEN_LINES):
+                some = held[first : first + _BROKEN_LINES]
+                yield _Piece([*chain.from_iterable(map(_objects, some))])
 
 
 def _objects(line: bytes) -> Sequence[bytes | msgspec.Raw]:
