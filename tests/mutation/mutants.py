@@ -374,7 +374,7 @@ _WRITTEN = r"""
 -if number + len(piece.items) > most:
 +if number + len(piece.items) >= most:
 @@ parsing-empty-lines-are-events **/test_parsing.py api/**/test_events.py
--held = (line for line in text.split(b"\n") if line.strip())
+-held = [line for line in text.split(b"\n") if line.strip()]
 +held = text.splitlines()
 @@ refusals-full-is-invalid **/test_refusals.py
 -Refusal.AFTERWARDS: "late", Refusal.FULL: "full"}
