@@ -21,7 +21,7 @@ from tests.api.running_service import RunningService, eventually
 
 MOST_SECONDS = 0.005
 MOST_PIECES = 20
-"""The same on a slow processor, in pieces of the benchmarks' arithmetic: .25 ms on a fast one."""
+"""The same in pieces of the benchmarks' arithmetic, for processors on which one takes .25 ms."""
 MOST_EVENTS = 50_000
 MOST_BYTES = 8 * 1024 * 1024
 PACKED = {"Content-Encoding": "gzip"}
